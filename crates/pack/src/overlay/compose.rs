@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fs, path::Path};
 
-use super::{OverlayKind, OverlayScope, Overlays, baseline, kind_of, patch};
+use super::{OverlayKind, OverlayScope, Overlays, baseline, kind_of, patch, rebase};
 use crate::{
     error::{Code, PackError, Result},
     manifest::Module,
@@ -123,7 +123,8 @@ fn unmerged(
     // A patch overlay's conflict lies beside its patch, and is open until a rebase has taken it.
     let pending = fs::symlink_metadata(folder.join(".agentpack/conflicts").join(path)).is_ok();
     let meant = below.is_some_and(|file| has_markers(file.content.bytes()));
-    if !pending && (!has_markers(bytes) || meant) {
+    let open = pending || rebase::is_open(folder, path, bytes);
+    if !open && (!has_markers(bytes) || meant) {
         return Ok(());
     }
     let message = format!(
@@ -140,7 +141,7 @@ fn unmerged(
 }
 
 /// Whether the three markers of a conflict stand in a text, in their order.
-pub(crate) fn has_markers(bytes: &[u8]) -> bool {
+fn has_markers(bytes: &[u8]) -> bool {
     let mut wanted = [&b"<<<<<<< "[..], b"=======", b">>>>>>> "].into_iter().peekable();
     for line in bytes.split(|byte| *byte == b'\n') {
         if wanted.peek().is_some_and(|marker| line.starts_with(marker)) {

@@ -13,7 +13,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use diffy::{ConflictStyle, MergeOptions};
+use diffy::{ConflictStyle, IncompleteHunkStyle, MergeOptions};
 
 pub use self::report::{OverlayRebaseData, RebaseReport, RebaseSummary};
 use self::{
@@ -23,7 +23,6 @@ use self::{
 use super::{
     OverlayKind, OverlayScope,
     baseline::{self, Baseline},
-    compose::has_markers,
     folder, kind_of, patch,
 };
 use crate::{
@@ -131,7 +130,7 @@ impl Work<'_> {
                 None => Outcome::Skip,
                 Some(_)
                     if self.pending.files.contains_key(path.as_str())
-                        && has_markers(ours.content.bytes()) =>
+                        && has_marker(ours.content.bytes()) =>
                 {
                     Outcome::Open
                 }
@@ -185,7 +184,7 @@ impl Work<'_> {
             let open = self.conflict_file(&file.target);
             let resolved = fs::read(&open).ok();
             let outcome = match (resolved, self.upstream.tree.get(file.target.as_str())) {
-                (Some(text), _) if has_markers(&text) => Outcome::Open,
+                (Some(text), _) if has_marker(&text) => Outcome::Open,
                 (Some(text), theirs) => self.resolved(&file.target, &text, theirs)?,
                 (None, theirs) => self.patch_moved(&file, theirs)?,
             };
@@ -368,7 +367,25 @@ impl Work<'_> {
 
 /// The merged text, or the text with markers.
 fn merge(base: &[u8], ours: &[u8], theirs: &[u8]) -> std::result::Result<Vec<u8>, Vec<u8>> {
-    MergeOptions::new().set_conflict_style(ConflictStyle::Merge).merge_bytes(base, ours, theirs)
+    MergeOptions::new()
+        .set_conflict_style(ConflictStyle::Merge)
+        .set_incomplete_hunk_style(IncompleteHunkStyle::Git)
+        .merge_bytes(base, ours, theirs)
+}
+
+/// Whether a file that a rebase marked still waits for a person.
+pub(super) fn is_open(overlay: &Path, path: &RelPath, bytes: &[u8]) -> bool {
+    has_marker(bytes) && Pending::load(overlay).files.contains_key(path.as_str())
+}
+
+/// Whether any marker is left of those that `merge` writes. One is enough, in a file that is known to have been
+/// marked; an unfinished last line before it may once have been glued to it.
+fn has_marker(bytes: &[u8]) -> bool {
+    bytes.split(|byte| *byte == b'\n').any(|line| {
+        line.starts_with(b"<<<<<<< ")
+            || line.starts_with(b">>>>>>> ")
+            || line.ends_with(b">>>>>>> theirs")
+    })
 }
 
 /// What a patch made of a file that upstream has no more, with markers for a person to decide.

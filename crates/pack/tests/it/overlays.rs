@@ -167,6 +167,51 @@ fn a_conflict_of_several_hunks_stays_until_it_is_resolved() {
     assert_eq!((again.summary.processed_files, again.summary.updated_files), (1, 0), "it is kept");
 }
 
+#[test]
+fn a_conflict_in_an_unfinished_last_line_waits_for_a_person() {
+    for kind in [OverlayKind::Dir, OverlayKind::Patch] {
+        let scene = Scene::new();
+        scene.module("base/AGENTS.md", "one\nuse model X");
+        scene.commit();
+        edit(&scene, EditOptions { kind, ..EditOptions::default() });
+        let (ours, open) = match kind {
+            OverlayKind::Dir => ("AGENTS.md", "AGENTS.md"),
+            OverlayKind::Patch => {
+                (".agentpack/patches/AGENTS.md.patch", ".agentpack/conflicts/AGENTS.md")
+            }
+        };
+        let text = match kind {
+            OverlayKind::Dir => "one\nuse model OURS",
+            OverlayKind::Patch => {
+                "--- a/AGENTS.md\n+++ b/AGENTS.md\n@@ -1,2 +1,2 @@\n one\n-use model X\n\\ No newline at end of file\n\
+                 +use model OURS\n\\ No newline at end of file\n"
+            }
+        };
+        scene.write(&format!("{BASE}/{ours}"), text);
+        scene.module("base/AGENTS.md", "one\nuse model THEIRS");
+        refused(rebase(&scene), Code::OverlayRebaseConflict);
+        let open = format!("{BASE}/{open}");
+        let marked =
+            "one\n<<<<<<< ours\nuse model OURS\n=======\nuse model THEIRS\n>>>>>>> theirs\n";
+        assert_eq!(scene.read(&open), marked);
+        // As it was written once, with the markers glued to what stands before them.
+        let glued = "one\n<<<<<<< ours\nuse model OURS=======\nuse model THEIRS>>>>>>> theirs\n";
+        // And with a part of the markers taken out by hand.
+        let partly = "one\nuse model OURS\n=======\nuse model THEIRS\n>>>>>>> theirs\n";
+        for text in [marked, glued, partly] {
+            scene.write(&open, text);
+            let deployed = scene.try_deploy(true).expect_err("nothing with markers is deployed");
+            assert!(kind == OverlayKind::Patch || deployed.code() == Code::OverlayRebaseConflict);
+            refused(rebase(&scene), Code::OverlayRebaseConflict);
+            assert_eq!(scene.read(&open), text, "it waits as it is");
+        }
+        scene.write(&open, "one\nuse model BOTH");
+        rebase(&scene).unwrap();
+        scene.deploy();
+        assert_eq!(scene.read("home/.codex/AGENTS.md"), "one\nuse model BOTH");
+    }
+}
+
 /// A patch is never dropped because upstream dropped its file: a person says so.
 #[test]
 fn a_patch_whose_file_is_gone_upstream_waits_for_a_person() {
