@@ -51,6 +51,8 @@ pub struct RebaseOptions {
 
 /// What becomes of a file of the overlay.
 enum Outcome {
+    /// No text that could hold markers: left as it is, with upstream's version beside it.
+    Beside(Vec<u8>),
     Conflict(Vec<u8>),
     Drop,
     /// Left as it is, since nothing moved below it; agentpack lists it nowhere.
@@ -96,6 +98,7 @@ pub(crate) fn rebase(
         OverlayKind::Patch => work.patches()?,
     };
     let report = report(kind, &outcomes);
+    let beside = outcomes.values().any(|outcome| matches!(outcome, Outcome::Beside(_)));
     if !dry_run {
         work.write(kind, outcomes)?;
     }
@@ -108,7 +111,7 @@ pub(crate) fn rebase(
         sparsify,
         report,
     };
-    if data.report.conflicts.is_empty() { Ok(data) } else { Err(conflict(&data)) }
+    if data.report.conflicts.is_empty() { Ok(data) } else { Err(conflict(&data, beside)) }
 }
 
 struct Work<'w> {
@@ -167,10 +170,20 @@ impl Work<'_> {
                 Outcome::Write(theirs.bytes().to_vec())
             });
         }
+        if self.conflict_file(path).exists() {
+            // A person has not said yet which of the two it is to be.
+            return Ok(Outcome::Beside(theirs.bytes().to_vec()));
+        }
         if theirs.sha() == base {
             return Ok(Outcome::Keep);
         }
+        if !is_text(ours.bytes()) || !is_text(theirs.bytes()) {
+            return Ok(Outcome::Beside(theirs.bytes().to_vec()));
+        }
         let base = self.base(path, base)?;
+        if !is_text(&base) {
+            return Ok(Outcome::Beside(theirs.bytes().to_vec()));
+        }
         Ok(match merge(&base, ours.bytes(), theirs.bytes()) {
             Ok(text) if sparsify && text == theirs.bytes() => Outcome::Drop,
             Ok(text) => Outcome::Write(text),
@@ -317,6 +330,10 @@ impl Work<'_> {
                     prune(&place, self.overlay);
                 }
                 Outcome::Write(bytes) => keep_mode(&place, &bytes)?,
+                Outcome::Beside(theirs) => {
+                    write_durably(&self.conflict_file(&path), &theirs)?;
+                    continue;
+                }
                 Outcome::Conflict(marked) => {
                     let place =
                         if kind == OverlayKind::Dir { place } else { self.conflict_file(&path) };
@@ -347,7 +364,7 @@ impl Work<'_> {
             Outcome::Keep | Outcome::Write(_) => {
                 theirs.filter(|sha| self.baseline.sha_of(path) != Some(*sha))
             }
-            Outcome::Conflict(_) | Outcome::Open | Outcome::Skip => {
+            Outcome::Beside(_) | Outcome::Conflict(_) | Outcome::Open | Outcome::Skip => {
                 self.pending.moved.get(path.as_str()).copied()
             }
             Outcome::Drop => None,
@@ -356,7 +373,7 @@ impl Work<'_> {
             pending.moved.insert(path.to_string(), sha);
         }
         let open = match outcome {
-            Outcome::Conflict(_) => theirs,
+            Outcome::Beside(_) | Outcome::Conflict(_) => theirs,
             // The markers stay those that were made then.
             Outcome::Open => self.pending.files.get(path.as_str()).copied().unwrap_or(theirs),
             _ => return,
@@ -371,6 +388,11 @@ fn merge(base: &[u8], ours: &[u8], theirs: &[u8]) -> std::result::Result<Vec<u8>
         .set_conflict_style(ConflictStyle::Merge)
         .set_incomplete_hunk_style(IncompleteHunkStyle::Git)
         .merge_bytes(base, ours, theirs)
+}
+
+/// Whether a file can be merged by lines and hold markers, as git tells it, too.
+fn is_text(bytes: &[u8]) -> bool {
+    !bytes.contains(&0) && std::str::from_utf8(bytes).is_ok()
 }
 
 /// Whether a file that a rebase marked still waits for a person.

@@ -212,6 +212,47 @@ fn a_conflict_in_an_unfinished_last_line_waits_for_a_person() {
     }
 }
 
+/// What is no text is never merged; a person takes one version or the other.
+#[test]
+fn a_conflict_of_files_that_are_no_text_leaves_the_users_version() {
+    let file = format!("{BASE}/pic.png");
+    let beside = format!("{BASE}/.agentpack/conflicts/pic.png");
+    let in_conflict = |ours: &[u8]| {
+        let scene = lines();
+        scene.module("base/pic.png", "PNG\0\nbase\n");
+        scene.commit();
+        edit(&scene, EditOptions::default());
+        fs::write(scene.at(&file), ours).unwrap();
+        scene.module("base/pic.png", "PNG\0\ntheirs\n");
+        for _ in 0..2 {
+            let error = refused(rebase(&scene), Code::OverlayRebaseConflict);
+            assert_eq!(error.details()["conflicts"], serde_json::json!(["pic.png"]));
+            assert_eq!(error.details()["summary"]["updated_files"], 0);
+            assert!(error.hint_text().unwrap().contains("replace it or delete it"), "{error}");
+            assert_eq!(fs::read(scene.at(&file)).unwrap(), ours);
+            assert_eq!(scene.read(&beside), "PNG\0\ntheirs\n");
+            refused(scene.plan(), Code::OverlayRebaseConflict);
+        }
+        scene
+    };
+    let ours = &b"PNG\0\nours\n"[..];
+    let mends: [fn(&Scene, &str, &str); 3] = [
+        |scene, _, beside| fs::remove_file(scene.at(beside)).unwrap(),
+        |scene, file, beside| fs::rename(scene.at(beside), scene.at(file)).unwrap(),
+        |scene, file, _| fs::remove_file(scene.at(file)).unwrap(),
+    ];
+    let wanted = [Some(ours), Some(b"PNG\0\ntheirs\n"), None];
+    for (mend, wanted) in mends.into_iter().zip(wanted) {
+        let scene = in_conflict(ours);
+        mend(&scene, &file, &beside);
+        rebase(&scene).unwrap();
+        assert_eq!(fs::read(scene.at(&file)).ok().as_deref(), wanted);
+        assert!(!scene.exists(&beside));
+        assert_eq!(scene.plan().unwrap().warnings, Vec::<String>::new());
+    }
+    in_conflict(b"PNG\xff\nours\n");
+}
+
 /// A patch is never dropped because upstream dropped its file: a person says so.
 #[test]
 fn a_patch_whose_file_is_gone_upstream_waits_for_a_person() {

@@ -14,6 +14,10 @@ use crate::{
     paths::RelPath,
 };
 
+const RESOLVE: &str = "edit these files until no marker is left (for patch overlays in .agentpack/conflicts), then rebase again";
+const RESOLVE_BESIDE: &str = "edit these files until no marker is left; a file that is no text has upstream's version in \
+    .agentpack/conflicts: keep yours, replace it or delete it from the overlay, remove the version there, then rebase again";
+
 /// The payload of `overlay rebase`.
 #[derive(Clone, Debug, Serialize)]
 pub struct OverlayRebaseData {
@@ -71,6 +75,7 @@ pub(super) fn report(kind: OverlayKind, outcomes: &BTreeMap<RelPath, Outcome>) -
             list(&mut report).push(path.to_string());
         };
         match outcome {
+            Outcome::Beside(_) => listed(|report| &mut report.conflicts),
             Outcome::Conflict(_) | Outcome::Open => {
                 listed(|report| &mut report.conflicts);
                 if kind == OverlayKind::Dir {
@@ -93,16 +98,21 @@ pub(super) fn report(kind: OverlayKind, outcomes: &BTreeMap<RelPath, Outcome>) -
     report
 }
 
-pub(super) fn conflict(data: &OverlayRebaseData) -> PackError {
+/// `beside`: whether there are files that are no text.
+pub(super) fn conflict(data: &OverlayRebaseData, beside: bool) -> PackError {
     let files = data.report.conflicts.join(", ");
-    PackError::new(Code::OverlayRebaseConflict, format!("upstream and overlay changed the same lines in {files}"))
-        .with("module_id", data.module_id.clone())
-        .with("conflicts", json!(data.report.conflicts))
-        .with("summary", json!(data.report.summary))
-        .with("dry_run", data.dry_run)
-        .with("sparsify", data.sparsify)
-        .with("scope", data.scope.as_str())
-        .with("overlay_dir", data.overlay_dir.clone())
-        .with("overlay_dir_posix", data.overlay_dir.clone())
-        .hint("edit these files until no marker is left (for patch overlays in .agentpack/conflicts), then rebase again")
+    let hint = if beside { RESOLVE_BESIDE } else { RESOLVE };
+    PackError::new(
+        Code::OverlayRebaseConflict,
+        format!("upstream and overlay changed the same lines in {files}"),
+    )
+    .with("module_id", data.module_id.clone())
+    .with("conflicts", json!(data.report.conflicts))
+    .with("summary", json!(data.report.summary))
+    .with("dry_run", data.dry_run)
+    .with("sparsify", data.sparsify)
+    .with("scope", data.scope.as_str())
+    .with("overlay_dir", data.overlay_dir.clone())
+    .with("overlay_dir_posix", data.overlay_dir.clone())
+    .hint(hint)
 }
