@@ -64,22 +64,8 @@ pub(crate) fn check_url(url: &str) -> std::result::Result<(), String> {
 /// Refuses a URL whose repository is another one than its text says: servers and clients resolve `..` (`RFC 3986`,
 /// section 5.2.4) and what stands for it, and read a host after user info. The user of ssh's login may be there.
 pub(crate) fn check_place(url: &str) -> std::result::Result<(), String> {
-    let (scheme, rest) = url.split_once("://").map_or(("", url), |(scheme, rest)| (scheme, rest));
-    let (authority, path) = if scheme.is_empty() && !rest.starts_with('/') {
-        // user@host:path, whose path may begin at the server's root.
-        let (host, path) = rest.split_once(':').unwrap_or((rest, ""));
-        (host, path.strip_prefix('/').unwrap_or(path))
-    } else {
-        rest.split_once('/').unwrap_or((rest, ""))
-    };
-    let by_ssh = matches!(scheme, "" | "ssh" | "git+ssh");
-    let plain = |user: &str| {
-        !user.is_empty()
-            && user.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-'))
-    };
-    if let Some((user, _)) = authority.rsplit_once('@')
-        && !(by_ssh && plain(user))
-    {
+    let (scheme, authority, path) = parts(url);
+    if user_info(scheme, authority).is_some() {
         // What stands there may be a credential, so the URL is not repeated.
         return Err("a git url has a user or password before its host; git's credential helpers \
                     know better places for them"
@@ -95,6 +81,37 @@ pub(crate) fn check_place(url: &str) -> std::result::Result<(), String> {
         ));
     }
     Ok(())
+}
+
+/// The URL without what may be a credential in it: a user or password before its host, but for the user of ssh's login.
+pub(crate) fn without_user_info(url: &str) -> String {
+    let (scheme, authority, _) = parts(url);
+    match user_info(scheme, authority) {
+        Some(user) => url.replacen(&format!("{user}@"), "", 1),
+        None => url.to_owned(),
+    }
+}
+
+/// A URL's scheme, what stands where its host is named, and its path; no scheme for paths and `user@host:path`.
+fn parts(url: &str) -> (&str, &str, &str) {
+    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+    let (authority, path) = if scheme.is_empty() && !rest.starts_with('/') {
+        // The path of user@host:path may begin at the server's root.
+        let (host, path) = rest.split_once(':').unwrap_or((rest, ""));
+        (host, path.strip_prefix('/').unwrap_or(path))
+    } else {
+        rest.split_once('/').unwrap_or((rest, ""))
+    };
+    (scheme, authority, path)
+}
+
+/// What stands before the host, where it is more than the plain user of ssh's login.
+fn user_info<'u>(scheme: &str, authority: &'u str) -> Option<&'u str> {
+    let (user, _) = authority.rsplit_once('@')?;
+    let by_ssh = matches!(scheme, "" | "ssh" | "git+ssh");
+    let plain = !user.is_empty()
+        && user.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-'));
+    (!(by_ssh && plain)).then_some(user)
 }
 
 /// Whether this is a whole commit id.
@@ -319,6 +336,22 @@ mod tests {
         assert!(!told.contains("hunter2"), "{told}");
         for bad in ["", "--orphan", "a..b", "a b", "x:y"] {
             assert!(check_source("/srv/repo", bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_url_is_shown_without_credentials() {
+        for (url, shown) in [
+            ("https://me:hunter2@github.com/acme/repo", "https://github.com/acme/repo"),
+            ("https://hunter2@github.com:8443/a/b", "https://github.com:8443/a/b"),
+            ("https://me:a@b@github.com/acme/repo", "https://github.com/acme/repo"),
+            ("ssh://me:hunter2@h/a", "ssh://h/a"),
+            ("ssh://git@h/a", "ssh://git@h/a"),
+            ("git@github.com:a/b", "git@github.com:a/b"),
+            ("https://github.com/@acme/repo", "https://github.com/@acme/repo"),
+            ("/srv/me@here/repo", "/srv/me@here/repo"),
+        ] {
+            assert_eq!(without_user_info(url), shown);
         }
     }
 

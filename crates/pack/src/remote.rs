@@ -55,9 +55,10 @@ pub struct SyncOptions {
 /// Names a remote, or gives it another URL; makes the git repository where there is none.
 pub(crate) fn set(site: &Site, name: &str, url: &str) -> Result<RemoteData> {
     check_name(name)?;
-    git::check_url(url).map_err(|fault| {
+    // First what may not be repeated, for the other fault repeats it.
+    git::check_place(url).and_then(|()| git::check_url(url)).map_err(|fault| {
         PackError::config(fault)
-            .with("url", url)
+            .with("url", git::without_user_info(url))
             .hint("give an https, ssh, git or file URL, user@host:path, or an absolute path")
     })?;
     std::fs::create_dir_all(&site.repo)

@@ -107,6 +107,23 @@ fn a_remote_is_no_option_and_no_command() {
     assert!(!harm.exists() && !repo(&world).join(".git").exists());
 }
 
+/// A credential in a URL would be told to whoever reads the answer, and stays in the repo's config.
+#[test]
+fn a_remote_with_a_credential_in_its_url_is_refused_and_not_repeated() {
+    let world = with_repo(1);
+    for url in [
+        "https://me:hunter2@git.example/acme/pack.git",
+        "https://hunter2@git.example/acme/pack.git",
+        "gopher://me:hunter2@git.example/acme/pack.git",
+    ] {
+        let seen = run(&world, &["remote", "set", url, "--yes"]);
+        assert!(!seen.text().contains("hunter2") && !seen.errors().contains("hunter2"), "{url}");
+        refused(&seen, "E_CONFIG_INVALID");
+    }
+    assert!(!repo(&world).join(".git").exists());
+    run(&world, &["remote", "set", "git@git.example:acme/pack.git", "--yes"]).exits(0);
+}
+
 fn record(world: &World, event: &str) -> Seen {
     world.keyless(&["pack", "--json", "record", "--yes"]).stdin(event).run()
 }

@@ -1,5 +1,7 @@
 //! What agents have already, as modules.
 
+use std::fs;
+
 use keyless_pack::{Answer, Code, ImportData, ImportOp, ImportOptions, Request, Result, commands};
 
 use crate::scene::{Scene, refused};
@@ -122,4 +124,16 @@ fn installed_assets_are_nobodys_to_import() {
     let (at, request) = (scene.surroundings(), Request::default());
     commands::bootstrap(&at, &request, options, true, &keyless_pack::Unwatched).unwrap();
     assert_eq!(import(&scene, false).unwrap().data.summary.candidates, 0);
+}
+
+#[test]
+fn a_credential_in_the_projects_origin_is_not_told() {
+    let scene = lived_in();
+    fs::remove_dir_all(scene.at("project/.git")).unwrap();
+    scene.git("project", &["init", "-q"]);
+    scene.git("project", &["remote", "add", "origin", "https://me:hunter2@git.example/acme/app"]);
+    let origin = || import(&scene, false).unwrap().data.project.origin_url;
+    assert_eq!(origin().as_deref(), Some("https://git.example/acme/app"));
+    scene.git("project", &["remote", "set-url", "origin", "git@git.example:acme/app"]);
+    assert_eq!(origin().as_deref(), Some("git@git.example:acme/app"));
 }
