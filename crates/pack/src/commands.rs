@@ -30,7 +30,7 @@ use crate::{
     preview::{self, PreviewData},
     remote::{self, RemoteData, SyncData, SyncOptions},
     repo::{self, AddOptions, FetchData, LockData, ModuleData, UpdateData, UpdateOptions},
-    rollback::{self, RollbackData},
+    rollback::{self, RollbackData, RollbackPreview},
     site::{Request, Site, Surroundings},
     status::{self, DriftKind, StatusData},
 };
@@ -247,7 +247,7 @@ pub fn deploy_for_review(
     let plan = Plan::make(&site)?;
     let mut data = DeployData::of(&site, &plan);
     let request = request.normalized(surroundings);
-    let hash = confirm::plan_hash(&site, &request, &data, &plan.warnings);
+    let hash = confirm::plan_hash(&site, &request, &DeployData::of(&site, &plan), &plan.warnings);
     let issued = confirm::issue(&site, &request, hash)?;
     data.confirm_token = Some(issued.token);
     data.confirm_plan_hash = Some(issued.plan_hash);
@@ -300,6 +300,17 @@ pub fn rollback(
     let site = rollback::site_of(Site::new(surroundings, request), to);
     let pass = gate_of(surroundings, request, &site);
     let (data, warnings) = rollback::rollback(&site, to, &pass, watch)?;
+    Ok(Answer { data, warnings })
+}
+
+/// What a [`rollback`] would change.
+pub fn rollback_preview(
+    surroundings: &Surroundings,
+    request: &Request,
+    to: &str,
+) -> Result<Answer<RollbackPreview>> {
+    let site = rollback::site_of(Site::new(surroundings, request), to);
+    let (data, warnings) = rollback::preview(&site, to)?;
     Ok(Answer { data, warnings })
 }
 

@@ -98,7 +98,7 @@ pub use remote::{RemoteData, SyncData, SyncOptions};
 pub use repo::{
     AddOptions, FetchData, LockData, ModuleData, UpdateData, UpdateOptions, UpdateStep,
 };
-pub use rollback::RollbackData;
+pub use rollback::{RollbackData, RollbackPreview};
 
 // Words and bytes
 mod beneath;

@@ -24,10 +24,10 @@ use crate::{
     deployed::{Deployed, confine, is_manifest},
     desired::{Place, deepest},
     error::{Code, PackError, Result},
-    gate::{Pass, Pending},
+    gate::{Entries, Pass, Pending},
     manifest::{Manifest, TargetConfig},
     paths::{RelPath, shown},
-    plan::{self, Change, Op},
+    plan::{self, Change, Op, Summary},
     sha::Content,
     site::Site,
     snapshot::{self, Snapshot, SnapshotChange, SnapshotFile, Snapshots},
@@ -41,6 +41,19 @@ pub struct RollbackData {
     pub rolled_back_to: String,
     /// The snapshot of the rollback itself.
     pub event_snapshot_id: String,
+}
+
+/// What a rollback would do.
+#[derive(Clone, Debug, Serialize)]
+pub struct RollbackPreview {
+    /// The snapshot.
+    pub rolled_back_to: String,
+    /// That nothing was written.
+    pub dry_run: bool,
+    /// What would change.
+    pub changes: Vec<Change>,
+    /// How much that is.
+    pub summary: Summary,
 }
 
 /// What a place shall hold.
@@ -81,28 +94,10 @@ pub(crate) fn rollback(
 ) -> Result<(RollbackData, Vec<String>)> {
     let lock = HomeLock::take(site)?;
     let mut warnings: Vec<String> = recover(site, &lock)?.into_iter().collect();
-    let (id, before) = match to.strip_prefix("before:") {
-        Some(id) => (id, true),
-        None => (to, false),
-    };
-    let goal = Snapshots::load(site, id)?;
-    if goal.kind == "rollback" && !before {
-        return Err(PackError::new(
-            Code::SnapshotInvalid,
-            format!("snapshot {id} is a rollback itself"),
-        )
-        .with("snapshot_id", id)
-        .hint("name the deploy that it went back to, or use before: and this id to take it back"));
-    }
-    let (all, more) = Snapshots::list(site)?;
+    let Prepared { goal, before, scene, goals, entries, steps, warnings: more } =
+        prepared(site, to)?;
     warnings.extend(more);
-    let manifest = Manifest::load(&site.repo).unwrap_or_default();
-    let scene = Scene { site, manifest: &manifest, targets: chosen(site, &goal)? };
-    let mut goals = scene.goals(&goal, before, &all)?;
-    let entries = scene.merge(&mut goals)?;
-    let steps = scene.steps(&goals)?;
-    let (manifests, reviewed): (Vec<Step>, Vec<Step>) =
-        steps.iter().cloned().partition(|step| is_manifest(file_name(step.path.as_str())));
+    let (manifests, reviewed) = reviewed(&steps);
     let changes: Vec<Change> = reviewed.iter().map(change_of).collect();
     let listings: Vec<_> =
         manifests.iter().map(|step| (shown(&step.full()), step.after.sha())).collect();
@@ -134,6 +129,54 @@ pub(crate) fn rollback(
     };
     let event_snapshot_id = transaction.run(&lock, watch)?;
     Ok((RollbackData { rolled_back_to: to.to_owned(), event_snapshot_id }, warnings))
+}
+
+/// What [`rollback`] would change; only looks.
+pub(crate) fn preview(site: &Site, to: &str) -> Result<(RollbackPreview, Vec<String>)> {
+    let Prepared { steps, warnings, .. } = prepared(site, to)?;
+    let changes: Vec<Change> = reviewed(&steps).1.iter().map(change_of).collect();
+    let summary = plan::summary(&changes);
+    let rolled_back_to = to.to_owned();
+    Ok((RollbackPreview { rolled_back_to, dry_run: true, changes, summary }, warnings))
+}
+
+/// A rollback of which nothing is written yet.
+struct Prepared<'s> {
+    goal: Snapshot,
+    before: bool,
+    scene: Scene<'s>,
+    goals: BTreeMap<Place, Goal>,
+    entries: Entries,
+    steps: Vec<Step>,
+    warnings: Vec<String>,
+}
+
+fn prepared<'s>(site: &'s Site, to: &str) -> Result<Prepared<'s>> {
+    let (id, before) = match to.strip_prefix("before:") {
+        Some(id) => (id, true),
+        None => (to, false),
+    };
+    let goal = Snapshots::load(site, id)?;
+    if goal.kind == "rollback" && !before {
+        return Err(PackError::new(
+            Code::SnapshotInvalid,
+            format!("snapshot {id} is a rollback itself"),
+        )
+        .with("snapshot_id", id)
+        .hint("name the deploy that it went back to, or use before: and this id to take it back"));
+    }
+    let (all, warnings) = Snapshots::list(site)?;
+    let manifest = Manifest::load(&site.repo).unwrap_or_default();
+    let scene = Scene { site, manifest, targets: chosen(site, &goal)? };
+    let mut goals = scene.goals(&goal, before, &all)?;
+    let entries = scene.merge(&mut goals)?;
+    let steps = scene.steps(&goals)?;
+    Ok(Prepared { goal, before, scene, goals, entries, steps, warnings })
+}
+
+/// The manifests' steps, and those that a person is shown.
+fn reviewed(steps: &[Step]) -> (Vec<Step>, Vec<Step>) {
+    steps.iter().cloned().partition(|step| is_manifest(file_name(step.path.as_str())))
 }
 
 /// A step as a person is shown it.
@@ -171,7 +214,7 @@ fn chosen(site: &Site, snapshot: &Snapshot) -> Result<BTreeSet<TargetId>> {
 
 struct Scene<'s> {
     site: &'s Site,
-    manifest: &'s Manifest,
+    manifest: Manifest,
     targets: BTreeSet<TargetId>,
 }
 

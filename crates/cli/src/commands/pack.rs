@@ -157,6 +157,9 @@ impl Call<'_> {
     fn dispatch(&self) -> Outcome {
         let (at, request) = (&self.surroundings, &self.request);
         let dry_run = self.args.global.dry_run;
+        if dry_run && !self.args.command.heeds_dry_run() {
+            return Err(no_dry_run(self.id));
+        }
         match &self.args.command {
             PackCommand::Add(add) => {
                 let yes = self.yes("Add the module to agentpack.yaml?")?;
@@ -227,6 +230,10 @@ impl Call<'_> {
             PackCommand::Remove(remove) => {
                 let yes = self.yes("Remove the module from agentpack.yaml?")?;
                 self.answer(commands::remove(at, request, &remove.module_id, yes)?, words::module)
+            }
+            PackCommand::Rollback(rollback) if dry_run => {
+                let answer = commands::rollback_preview(at, request, &rollback.to)?;
+                self.answer(answer, words::rollback_preview)
             }
             PackCommand::Rollback(rollback) => {
                 let yes = self.yes("Roll back? What is overwritten is backed up.")?;
@@ -337,6 +344,13 @@ impl Call<'_> {
         }
         Ok(())
     }
+}
+
+fn no_dry_run(id: CommandId) -> PackError {
+    let message = format!("`{}` writes, and can't say beforehand what; nothing was done", id.id());
+    PackError::new(keyless_pack::Code::ArgumentsInvalid, message)
+        .with("command", id.id())
+        .hint("leave --dry-run away")
 }
 
 /// `yes | agentpack …`, as agentpack takes it.

@@ -88,6 +88,43 @@ fn an_envelope_says_which_command_it_is_of() {
     assert_eq!(explained["command"], "explain.plan");
 }
 
+/// What has no way to only look is refused, whoever says yes to it.
+#[test]
+fn a_dry_run_writes_nothing() {
+    let world = with_repo(1);
+    let first = deploy(&world)["snapshot_id"].as_str().unwrap().to_owned();
+    write(&world, "modules/base/AGENTS.md", "Be kinder.\n");
+    deploy(&world);
+    let before = picture(world.home.home());
+    for words in [
+        "add prompt local:modules/base/AGENTS.md",
+        "adopt-secret skill:many --path team/github/token",
+        "fetch",
+        "init",
+        "lock",
+        "mcp serve",
+        "overlay edit skill:many",
+        "policy lock",
+        "record",
+        "remote set https://git.example/acme/pack.git",
+        "remove skill:many",
+        "update",
+    ] {
+        let arguments: Vec<&str> = words.split(' ').chain(["--dry-run", "--yes"]).collect();
+        let seen = world.keyless(&[&["pack"], arguments.as_slice()].concat()).run().exits(1);
+        assert!(seen.errors().contains("can't say beforehand what"), "{words}: {}", seen.errors());
+    }
+    let refused = run(&world, &["lock", "--yes", "--dry-run"]).exits(1).json();
+    assert_eq!(refused["errors"][0]["code"], "E_ARGUMENTS_INVALID");
+    let back = run(&world, &["rollback", "--to", &first, "--dry-run"]).data();
+    let agents = codex(&world).join("AGENTS.md");
+    assert_eq!((&back["changes"][0]["path"], &back["dry_run"]), (&json!(agents), &json!(true)));
+    assert_eq!(back["changes"].as_array().unwrap().len(), 1);
+    let told = world.keyless(&["pack", "rollback", "--to", &first, "--dry-run"]).run().ok();
+    assert!(told.contains("AGENTS.md") && told.contains("Nothing was written"), "{told}");
+    assert!(picture(world.home.home()) == before, "nothing is written");
+}
+
 /// Whoever reviews a diff sees all of it: a module can't hide a line, or write one of ours.
 #[test]
 fn nothing_in_a_module_is_hidden_from_who_reviews_it() {

@@ -58,7 +58,7 @@ pub(crate) struct GlobalArgs {
     /// Skip confirmations
     #[arg(long, global = true)]
     pub(crate) yes: bool,
-    /// Never write, even if --apply is set
+    /// Never write, even if --apply is set; what can't say beforehand what it would do is refused
     #[arg(long, global = true)]
     pub(crate) dry_run: bool,
 }
@@ -459,6 +459,43 @@ impl AddWords {
 }
 
 impl PackCommand {
+    /// Whether it writes nothing, or has a way to only say what it would.
+    pub(crate) fn heeds_dry_run(&self) -> bool {
+        match self {
+            Self::Bootstrap(_)
+            | Self::Completions(_)
+            | Self::Deploy(_)
+            | Self::Diff
+            | Self::Doctor(_)
+            | Self::Evolve(EvolveCommand::Propose(_) | EvolveCommand::Restore(_))
+            | Self::Explain(ExplainCommand::Diff | ExplainCommand::Plan | ExplainCommand::Status)
+            | Self::Help(_)
+            | Self::Import(_)
+            | Self::Overlay(OverlayCommand::Path(_) | OverlayCommand::Rebase(_))
+            | Self::Plan
+            | Self::Policy(PolicyCommand::Audit | PolicyCommand::Lint)
+            | Self::Preview(_)
+            | Self::Rollback(_)
+            | Self::Schema
+            | Self::Score
+            | Self::Status(_)
+            | Self::Sync(_) => true,
+            // What `mcp serve` offers writes when an agent asks it to.
+            Self::Add(_)
+            | Self::AdoptSecret(_)
+            | Self::Fetch
+            | Self::Init(_)
+            | Self::Lock
+            | Self::Mcp(McpCommand::Serve)
+            | Self::Overlay(OverlayCommand::Edit(_))
+            | Self::Policy(PolicyCommand::Lock)
+            | Self::Record
+            | Self::Remote(RemoteCommand::Set(_))
+            | Self::Remove(_)
+            | Self::Update(_) => false,
+        }
+    }
+
     /// The command's name in envelopes; `dry_run` takes the flag that writes away from it.
     pub(crate) fn id(&self, dry_run: bool) -> CommandId {
         const fn id(words: &'static [&'static str]) -> CommandId {

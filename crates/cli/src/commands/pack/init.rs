@@ -21,7 +21,7 @@ impl Call<'_> {
         let bootstrap = bootstraps.then_some(BootstrapOptions {
             scope: BootstrapScope::Project,
             adopt: false,
-            dry_run: self.args.global.dry_run,
+            dry_run: false,
         });
         let options = InitOptions { git: init.git, guided, bootstrap };
         // Who answered the questions has said yes; a program that reads the answer still says so.

@@ -7,7 +7,7 @@ use keyless_pack::{
     AdoptData, BootstrapData, Change, DeployData, DoctorData, DriftKind, ExplainPlanData,
     ExplainStatusData, FetchData, InitData, LockData, ModuleData, Op, OverlayEditData,
     OverlayPathData, OverlayRebaseData, PackError, PlanData, PreviewData, ProposeData, RestoreData,
-    RollbackData, StatusData, Summary, UpdateData, UpdateKind,
+    RollbackData, RollbackPreview, StatusData, Summary, UpdateData, UpdateKind,
 };
 
 use crate::{ui::Ui, visible::one_line};
@@ -140,6 +140,17 @@ pub(super) fn rollback(data: &RollbackData) -> String {
         "Rolled back to {}. To take it back: rollback --to before:{}\n",
         data.rolled_back_to, data.event_snapshot_id
     )
+}
+
+pub(super) fn rollback_preview(data: &RollbackPreview) -> String {
+    let mut text = changes(&data.changes, data.summary);
+    writeln!(
+        text,
+        "Nothing was written; rollback --to {} does this.",
+        one_line(&data.rolled_back_to)
+    )
+    .expect("a string");
+    text
 }
 
 pub(super) fn propose(data: &ProposeData) -> String {
