@@ -113,7 +113,7 @@ pub fn preview_for_review(
     let site = Site::new(surroundings, request);
     let plan = Plan::make(&site)?;
     let request = request.normalized(surroundings);
-    let hash = confirm::plan_hash(&site, &request, &DeployData::of(&site, &plan), &plan.warnings);
+    let hash = confirm::plan_hash(&site, &request, &plan);
     let (data, more) = preview::preview(&site, &plan, true)?;
     Ok((Answer { data, warnings: plan.warnings.into_iter().chain(more).collect() }, hash))
 }
@@ -227,8 +227,7 @@ fn deploy_if(
     let recovered = recover(&site, &lock)?;
     let plan = Plan::make(&site)?;
     let request = request.normalized(surroundings);
-    let hash =
-        || confirm::plan_hash(&site, &request, &DeployData::of(&site, &plan), &plan.warnings);
+    let hash = || confirm::plan_hash(&site, &request, &plan);
     if reviewed.is_some_and(|reviewed| reviewed != hash()) {
         return Err(plan_changed("deploy again, and look at what it shows now"));
     }
@@ -247,7 +246,7 @@ pub fn deploy_for_review(
     let plan = Plan::make(&site)?;
     let mut data = DeployData::of(&site, &plan);
     let request = request.normalized(surroundings);
-    let hash = confirm::plan_hash(&site, &request, &DeployData::of(&site, &plan), &plan.warnings);
+    let hash = confirm::plan_hash(&site, &request, &plan);
     let issued = confirm::issue(&site, &request, hash)?;
     data.confirm_token = Some(issued.token);
     data.confirm_plan_hash = Some(issued.plan_hash);
@@ -277,7 +276,7 @@ pub fn deploy_apply(
     let recovered = recover(&site, &lock)?;
     let plan = Plan::make(&site)?;
     let request = request.normalized(surroundings);
-    let hash = confirm::plan_hash(&site, &request, &DeployData::of(&site, &plan), &plan.warnings);
+    let hash = confirm::plan_hash(&site, &request, &plan);
     confirm::check(&site, token, &request, &hash)?;
     check_adopt(&plan.changes, options.adopt)?;
     // While somebody is asked the token stays good; their word is used up before it is.

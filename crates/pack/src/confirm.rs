@@ -22,6 +22,7 @@ use crate::{
     error::{Code, PackError, Result},
     gate::Pending,
     paths::shown,
+    plan::Plan,
     sha::Sha,
     site::{Request, Site},
 };
@@ -56,34 +57,39 @@ struct Row {
 }
 
 /// The digest of a plan under these arguments.
-pub(crate) fn plan_hash(
-    site: &Site,
-    request: &Request,
-    data: &DeployData,
-    warnings: &[String],
-) -> String {
+pub(crate) fn plan_hash(site: &Site, request: &Request, plan: &Plan) -> String {
     // A value's keys are sorted, so equal plans have equal texts.
-    let reviewed = json!({ "binding": bound(site, request), "data": data, "warnings": warnings });
+    let reviewed = json!({
+        "binding": bound(site, request),
+        "data": DeployData::of(site, plan),
+        "modes": modes(&plan.steps),
+        "warnings": plan.warnings,
+    });
     Sha::of(reviewed.to_string().as_bytes()).to_string()
 }
 
 /// The digest of what a command without a token is about to write.
 pub(crate) fn pending_hash(site: &Site, request: &Request, pending: &Pending<'_>) -> String {
-    let mode = |step: &Step| match &step.after {
-        After::Absent => Value::Null,
-        After::File { executable, .. } => json!({ "executable": executable }),
-        After::Link(target) => json!({ "link": target }),
-        After::Restored { mode, .. } => json!({ "mode": mode }),
-    };
     let reviewed = json!({
         "binding": bound(site, request),
         "command": pending.command,
         "subject": pending.subject,
         "source": shown(&pending.source),
         "changes": pending.changes,
-        "modes": pending.steps.iter().map(mode).collect::<Vec<_>>(),
+        "modes": modes(pending.steps),
     });
     Sha::of(reviewed.to_string().as_bytes()).to_string()
+}
+
+/// What the steps leave behind beside bytes.
+fn modes(steps: &[Step]) -> Vec<Value> {
+    let mode = |step: &Step| match &step.after {
+        After::Absent => Value::Null,
+        After::File { executable, .. } => json!({ "executable": executable }),
+        After::Link(target) => json!({ "link": target }),
+        After::Restored { mode, .. } => json!({ "mode": mode }),
+    };
+    steps.iter().map(mode).collect()
 }
 
 /// Makes a token for a plan and remembers it.

@@ -75,6 +75,17 @@ fn missing_unknown_foreign_and_outdated_tokens_are_refused() {
 }
 
 #[test]
+fn a_file_that_became_executable_after_the_review_is_another_plan() {
+    let scene = Scene::new();
+    let token = reviewed(&scene).confirm_token.unwrap();
+    scene.chmod("ap/repo/modules/tidy/SKILL.md", 0o755);
+    refused(plain(&scene, Some(&token)), Code::ConfirmTokenMismatch);
+    assert!(!scene.exists("home/.codex"));
+    scene.chmod("ap/repo/modules/tidy/SKILL.md", 0o644);
+    assert!(plain(&scene, Some(&token)).unwrap().data.applied);
+}
+
+#[test]
 fn an_expired_token_says_so_each_time() {
     let scene = Scene::new();
     let token = reviewed(&scene).confirm_token.unwrap();
