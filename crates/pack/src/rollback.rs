@@ -28,6 +28,7 @@ use crate::{
     manifest::{Manifest, TargetConfig},
     paths::{RelPath, shown},
     plan::{self, Change, Op, Summary},
+    servers,
     sha::Content,
     site::Site,
     snapshot::{self, Snapshot, SnapshotChange, SnapshotFile, Snapshots},
@@ -165,7 +166,13 @@ fn prepared<'s>(site: &'s Site, to: &str) -> Result<Prepared<'s>> {
         .with("snapshot_id", id)
         .hint("name the deploy that it went back to, or use before: and this id to take it back"));
     }
-    let (all, warnings) = Snapshots::list(site)?;
+    let (all, mut warnings) = Snapshots::list(site)?;
+    if before && Snapshots::may_lack(&all, &goal) {
+        warnings.push(format!(
+            "snapshots after {id} have been pruned: a file that only they made may come back as a later one found it; \
+             look at what `rollback --to before:{id} --dry-run` says"
+        ));
+    }
     let manifest = Manifest::load(&site.repo).unwrap_or_default();
     let scene = Scene { site, manifest, targets: chosen(site, &goal)? };
     let mut goals = scene.goals(&goal, before, &all)?;
@@ -246,6 +253,9 @@ impl Scene<'_> {
                 self.manifest_goal(goal, change, &mut goals)?;
             }
         }
+        // A deploy's snapshot lists all the files that were ours.
+        let lists_all = !before && goal.kind != "bootstrap" && goal.managed_files.is_some();
+        let may_lack = lists_all && Snapshots::may_lack(all, goal);
         let first = snapshot::order(&goal.id);
         let reach = Reach::of(self, goal);
         for later in all {
@@ -258,10 +268,16 @@ impl Scene<'_> {
                     continue;
                 }
                 let place = self.place(later, &change.target, &change.path)?;
+                if goals.contains_key(&place) {
+                    continue;
+                }
+                // Whoever made it was pruned. No change that took over a user's file ever is.
+                if may_lack && is_of_ours(change, &place) {
+                    goals.insert(place, Goal::Absent);
+                    continue;
+                }
                 // The first change since then saw it as it was then.
-                if !goals.contains_key(&place)
-                    && let Some(found) = self.found(later, change)?
-                {
+                if let Some(found) = self.found(later, change)? {
                     goals.insert(place, found);
                 }
             }
@@ -424,6 +440,14 @@ impl Scene<'_> {
                 .with("path", shown(full))
         })
     }
+}
+
+/// Whether a deploy changed a file that was wholly ours already.
+fn is_of_ours(change: &SnapshotChange, place: &Place) -> bool {
+    matches!(change.op.as_str(), "update" | "delete")
+        && !change.adopted
+        && !is_manifest(file_name(&change.path))
+        && !servers::is_server_file(place.0, &place.1)
 }
 
 fn is_there(disk: &Disk, after: &After) -> bool {

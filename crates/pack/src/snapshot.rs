@@ -150,6 +150,12 @@ impl Snapshots {
         last.files_after().into_iter().map(place).collect()
     }
 
+    /// Whether later snapshots than this one may have been pruned; `all` are those that are left, oldest first.
+    pub(crate) fn may_lack(all: &[Snapshot], since: &Snapshot) -> bool {
+        let later = all.iter().rev().take_while(|snapshot| snapshot.id != since.id).count();
+        later >= KEPT
+    }
+
     /// Removes what the policy does not keep; never the last copy of a file that a user wrote.
     pub(crate) fn prune(site: &Site) {
         let Ok((snapshots, _)) = Self::list(site) else { return };

@@ -259,3 +259,29 @@ fn a_rollback_leaves_other_projects_alone() {
     }
     assert_eq!(pictures(here), before);
 }
+
+/// A snapshot with a user's own file is kept while those after it go: what only they made did not exist then.
+#[test]
+fn a_file_whose_first_snapshot_was_pruned_is_not_brought_back() {
+    let scene = Scene::new();
+    scene.write("home/.codex/AGENTS.md", "mine\n");
+    let first = scene.try_deploy(true).unwrap().data.snapshot_id.unwrap();
+    let before = scene.picture("home");
+    scene.module("tidy/f.md", "f1\n");
+    scene.module("tidy/g.md", "g1\n");
+    let second = scene.deploy();
+    for round in 0..22 {
+        scene.module("base/AGENTS.md", &format!("Round {round}.\n"));
+        scene.deploy();
+    }
+    assert!(!scene.exists(&format!("ap/state/snapshots/{second}.json")));
+    scene.module("tidy/f.md", "f2\n");
+    fs::remove_file(scene.at("ap/repo/modules/tidy/g.md")).unwrap();
+    scene.deploy();
+    let event = scene.try_rollback(&first).unwrap().data.event_snapshot_id;
+    assert_eq!(scene.picture("home"), before);
+    scene.rollback(&format!("before:{event}"));
+    let answer = scene.try_rollback(&format!("before:{first}")).unwrap();
+    assert!(answer.warnings.join("\n").contains("have been pruned"), "{:?}", answer.warnings);
+    assert_eq!(scene.read("home/.codex/AGENTS.md"), "mine\n");
+}
