@@ -291,14 +291,17 @@ impl Scene<'_> {
 
     /// Files of ours that no snapshot remembers any more, because it was pruned, go too.
     fn forgotten(&self, goals: &mut BTreeMap<Place, Goal>) -> Result<()> {
-        let chosen: Vec<TargetId> =
-            self.targets.iter().copied().filter(|target| self.config(*target).is_some()).collect();
-        let roots = self.known_roots()?;
-        let deployed = Deployed::read(self.site, &roots, &self.manifest.targets, &chosen)?;
-        for (place, _) in deployed.files {
+        for (place, _) in self.deployed()?.files {
             goals.entry(place).or_insert(Goal::Absent);
         }
         Ok(())
+    }
+
+    /// What is ours now.
+    fn deployed(&self) -> Result<Deployed> {
+        let chosen: Vec<TargetId> =
+            self.targets.iter().copied().filter(|target| self.config(*target).is_some()).collect();
+        Deployed::read(self.site, &self.known_roots()?, &self.manifest.targets, &chosen)
     }
 
     /// The roots of the chosen targets, as they are configured now.
@@ -390,8 +393,9 @@ impl Scene<'_> {
     /// The steps from the disk to the goals.
     fn steps(&self, goals: &BTreeMap<Place, Goal>) -> Result<Vec<Step>> {
         let known = self.known_roots()?;
+        let deployed = self.deployed()?;
         let mut steps = Vec::new();
-        for ((target, full), goal) in goals {
+        for (place @ (target, full), goal) in goals {
             let (root, path) = Self::root_of(&known, *target, full)?;
             let before = match Beneath::open(&root, confine(self.site, &root))? {
                 Some(folder) => folder.look(&path)?,
@@ -421,7 +425,12 @@ impl Scene<'_> {
                 .with("path", shown(full))
                 .hint("move the directory away"));
             }
-            steps.push(Step { target: *target, root, path, op, before, after, adopted: false });
+            // Its only copy may be the backup, which is kept then.
+            let adopted = !before.is_absent()
+                && !deployed.files.contains_key(place)
+                && !is_manifest(file_name(path.as_str()))
+                && !servers::is_server_file(*target, full);
+            steps.push(Step { target: *target, root, path, op, before, after, adopted });
         }
         Ok(steps)
     }

@@ -8,12 +8,11 @@ use std::{
 use super::{Goal, Mode, Scene};
 use crate::{
     apply::After,
-    deployed::{Deployed, RootManifest, file_name},
+    deployed::{RootManifest, file_name},
     desired::Place,
     error::Result,
     gate::Entries,
     servers,
-    targets::TargetId,
 };
 
 impl Scene<'_> {
@@ -25,10 +24,7 @@ impl Scene<'_> {
         if places.is_empty() {
             return Ok(entries);
         }
-        let chosen: Vec<TargetId> =
-            self.targets.iter().copied().filter(|target| self.config(*target).is_some()).collect();
-        let roots = self.known_roots()?;
-        let deployed = Deployed::read(self.site, &roots, &self.manifest.targets, &chosen)?;
+        let deployed = self.deployed()?;
         for place in places {
             let mut names = named_then(goals, &place);
             let now = deployed.servers.get(&place);

@@ -285,3 +285,23 @@ fn a_file_whose_first_snapshot_was_pruned_is_not_brought_back() {
     assert!(answer.warnings.join("\n").contains("have been pruned"), "{:?}", answer.warnings);
     assert_eq!(scene.read("home/.codex/AGENTS.md"), "mine\n");
 }
+
+#[test]
+fn a_users_file_that_a_rollback_replaced_is_never_pruned() {
+    let scene = Scene::new();
+    let first = scene.deploy();
+    let place = "home/.codex/prompts/review.md";
+    scene.rollback(&format!("before:{first}"));
+    scene.write(place, "the user's\n");
+    scene.chmod(place, 0o640);
+    let event = scene.try_rollback(&first).unwrap().data.event_snapshot_id;
+    assert_eq!(scene.read(place), "Review this.\n");
+    for round in 0..25 {
+        scene.module("base/AGENTS.md", &format!("Round {round}.\n"));
+        scene.deploy();
+    }
+    assert!(!scene.exists(&format!("ap/state/snapshots/{first}.json")), "others are");
+    scene.rollback(&format!("before:{event}"));
+    assert_eq!(scene.read(place), "the user's\n");
+    assert_eq!(scene.mode(place), 0o640);
+}
