@@ -22,7 +22,7 @@ use std::{
 };
 
 pub(crate) use self::{
-    lock::HomeLock,
+    lock::{HomeLock, RepoLock},
     step::{After, Step},
     undo::{LeftAlone, interrupted, recover},
 };

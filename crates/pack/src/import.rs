@@ -14,7 +14,7 @@ pub use self::data::{
 };
 use self::scan::{Candidate, candidates};
 use crate::{
-    apply::write_durably,
+    apply::{RepoLock, write_durably},
     credentials,
     error::{Code, PackError, Result},
     git,
@@ -251,6 +251,7 @@ fn refuse_conflicts(data: &ImportData) -> Result<()> {
 /// Copies the files, then changes the manifest; takes the files away again when that fails.
 fn write(site: &Site, imports: &[Import], profile: Option<&str>) -> Result<()> {
     let path = site.repo.join(manifest::FILE);
+    let _lock = RepoLock::take(site)?;
     let text = fs::read_to_string(&path).map_err(|error| PackError::io("read", &path, &error))?;
     let mut edited = text.clone();
     for import in imports {

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::{
-    apply::write_durably,
+    apply::{RepoLock, write_durably},
     checkouts::Checkouts,
     clock,
     error::{PackError, Result},
@@ -104,6 +104,7 @@ pub(crate) fn remove(site: &Site, id: &str) -> Result<ModuleData> {
 fn edited(site: &Site, change: impl FnOnce(&str, &Path) -> Result<String>) -> Result<()> {
     let path = site.repo.join(manifest::FILE);
     Manifest::load(&site.repo)?;
+    let _lock = RepoLock::take(site)?;
     let text = fs::read_to_string(&path).map_err(|error| PackError::io("read", &path, &error))?;
     write_durably(&path, change(&text, &path)?.as_bytes())
 }
@@ -131,6 +132,8 @@ fn source_name(source: &Source) -> String {
 
 /// Resolves every enabled module and writes the lockfile; the same repo gives the same bytes.
 pub(crate) fn lock(site: &Site) -> Result<(LockData, Vec<String>)> {
+    Manifest::load(&site.repo)?;
+    let _lock = RepoLock::take(site)?;
     let manifest = Manifest::load(&site.repo)?;
     let (none, checkouts) = (LockIndex::default(), Checkouts::new(site));
     let enabled: Vec<&Module> = manifest.modules.iter().filter(|module| module.enabled).collect();

@@ -57,6 +57,26 @@ impl HomeLock {
     }
 }
 
+/// The one writer of a config repo's manifest and lockfile, from whatever home.
+#[derive(Debug)]
+pub(crate) struct RepoLock {
+    _folder: File,
+}
+
+impl RepoLock {
+    /// Waits until this call is the only writer; what it changes is to be read after that.
+    pub(crate) fn take(site: &Site) -> Result<Self> {
+        let fault = |error: std::io::Error| PackError::io("lock", &site.repo, &error);
+        // The directory itself: a file of ours in it would be a change that git sees.
+        let folder = File::open(&site.repo).map_err(fault)?;
+        wait_for(
+            || held(&folder).map_err(|error| fault(error.into())),
+            || format!("another command is changing {}", site.repo.display()),
+        )?;
+        Ok(Self { _folder: folder })
+    }
+}
+
 /// Tries again and again, up to the limit.
 pub(crate) fn wait_for(
     mut tried: impl FnMut() -> Result<bool>,

@@ -1,6 +1,6 @@
 //! Git modules, the lockfile, and the commands that edit the config repo.
 
-use std::fs;
+use std::{fs, thread};
 
 use keyless_pack::{AddOptions, Code, InitOptions, ModuleKind, Request, UpdateOptions, commands};
 
@@ -206,4 +206,28 @@ fn many_modules_of_one_repository_share_its_checkout() {
     assert_eq!(scene.changes().len(), 40);
     lock(&scene);
     assert!(scene.plan().unwrap().warnings.is_empty());
+}
+
+/// Each of many commands at once adds to what the others left.
+#[test]
+fn modules_that_are_added_at_once_are_all_there() {
+    let scene = Scene::new();
+    let names: Vec<String> = (0..8).map(|number| format!("at-once-{number}")).collect();
+    let add = |name: &String| {
+        let options = AddOptions {
+            kind: ModuleKind::Prompt,
+            source: "local:modules/review.md".to_owned(),
+            id: Some(format!("prompt:{name}")),
+            tags: Vec::new(),
+            targets: Vec::new(),
+        };
+        commands::add(&scene.surroundings(), &Request::default(), &options, true).unwrap();
+    };
+    thread::scope(|scope| {
+        for name in &names {
+            scope.spawn(move || add(name));
+        }
+    });
+    let text = scene.read("ap/repo/agentpack.yaml");
+    assert!(names.iter().all(|name| text.contains(name)), "{text}");
 }
