@@ -120,24 +120,43 @@ fn ready(site: &Site, remote: &str) -> Result<String> {
 }
 
 fn carried_out(site: &Site, words: &[&str]) -> Result<()> {
-    let merging = is_merging(site);
+    let (merging, stood) = (is_merging(site), standing(site));
     let Err(error) = git::run_remote(&site.repo, words) else { return Ok(()) };
     if words[0] != "pull" {
         return Err(error);
     }
     // Nothing was in progress before: the tree was clean and a branch was checked out.
-    let rebasing = ["rebase-merge", "rebase-apply"]
-        .iter()
-        .any(|folder| site.repo.join(".git").join(folder).exists());
-    let undo: Option<&[&str]> = match (rebasing, !merging && is_merging(site)) {
+    let undo: Option<&[&str]> = match (is_rebasing(site), !merging && is_merging(site)) {
         (true, _) => Some(&["rebase", "--abort"]),
         (_, true) => Some(&["merge", "--abort"]),
         _ => None,
     };
-    let undone = undo.is_none_or(|words| git::run(&site.repo, words).is_ok());
-    Err(error.with("undone", undone).hint(
-        "the config repo is as it was; pull by hand to see what both sides changed, or sync with --rebase",
-    ))
+    if let Some(words) = undo {
+        // What came of it is looked at below.
+        let _ = git::run(&site.repo, words);
+    }
+    let undone = stood.is_some() && standing(site) == stood;
+    Err(error.with("undone", undone).hint(if undone {
+        "the config repo is as it was; pull by hand to see what both sides changed, or sync with --rebase"
+    } else {
+        "the pull could not be taken back; look at `git status` in the config repo, and end or abort what it names"
+    }))
+}
+
+/// The branch, its commit (empty before the first) and what differs from it; `None` where there is no branch.
+fn standing(site: &Site) -> Option<(String, String, String)> {
+    let branch = git::run(&site.repo, &["symbolic-ref", "--quiet", "HEAD"]).ok()?;
+    let commit = git::run(&site.repo, &["rev-parse", "--quiet", "--verify", "HEAD"]);
+    let changes = git::run(&site.repo, &["status", "--porcelain"]).ok()?;
+    Some((branch, commit.unwrap_or_default(), changes))
+}
+
+/// Git knows where it keeps that: in a linked worktree or a submodule `.git` is a file.
+fn is_rebasing(site: &Site) -> bool {
+    ["rebase-merge", "rebase-apply"].iter().any(|name| {
+        let place = git::run(&site.repo, &["rev-parse", "--git-path", name]);
+        place.is_ok_and(|place| site.repo.join(place.trim_end_matches('\n')).exists())
+    })
 }
 
 fn is_merging(site: &Site) -> bool {

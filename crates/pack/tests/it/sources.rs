@@ -2,7 +2,9 @@
 
 use std::{fs, thread};
 
-use keyless_pack::{AddOptions, Code, InitOptions, ModuleKind, Request, UpdateOptions, commands};
+use keyless_pack::{
+    AddOptions, Code, InitOptions, ModuleKind, Request, SyncOptions, UpdateOptions, commands,
+};
 
 use crate::scene::{MANIFEST, Scene, refused};
 
@@ -230,4 +232,42 @@ fn modules_that_are_added_at_once_are_all_there() {
     });
     let text = scene.read("ap/repo/agentpack.yaml");
     assert!(names.iter().all(|name| text.contains(name)), "{text}");
+}
+
+#[test]
+fn a_sync_that_conflicts_in_a_linked_worktree_is_taken_back() {
+    let scene = Scene::new();
+    scene.commit();
+    scene.git("ap/repo", &["config", "user.name", "t"]);
+    scene.git("ap/repo", &["config", "user.email", "t@t"]);
+    scene.git("ap/repo", &["worktree", "add", "-q", "-b", "side", "../linked"]);
+    scene.git("", &["clone", "-q", "--bare", "ap/repo", "origin.git"]);
+    scene.git("", &["clone", "-q", "-b", "side", "origin.git", "other"]);
+    scene.write("other/modules/base/AGENTS.md", "theirs\n");
+    scene.git("other", &["-c", "user.name=t", "-c", "user.email=t@t", "commit", "-qam", "theirs"]);
+    scene.git("other", &["push", "-q"]);
+    let origin = scene.at("origin.git").display().to_string();
+    scene.git("ap/linked", &["remote", "add", "origin", &origin]);
+    scene.write("ap/linked/modules/base/AGENTS.md", "ours\n");
+    scene.git("ap/linked", &["commit", "-qam", "ours"]);
+    let standing = || {
+        let branch = scene.git("ap/linked", &["symbolic-ref", "HEAD"]);
+        branch
+            + &scene.git("ap/linked", &["log", "--oneline"])
+            + &scene.git("ap/linked", &["status", "--porcelain"])
+    };
+    let before = standing();
+    let request = Request { repo: Some(scene.at("ap/linked")), ..Request::default() };
+    for rebase in [true, false] {
+        let options = SyncOptions { remote: "origin".to_owned(), rebase, dry_run: false };
+        let error = refused(
+            commands::sync(&scene.surroundings(), &request, &options, true),
+            Code::GitFailed,
+        );
+        assert_eq!(
+            (&error.details()["undone"], standing()),
+            (&true.into(), before.clone()),
+            "{error}"
+        );
+    }
 }
