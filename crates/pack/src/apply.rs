@@ -17,7 +17,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
     io::Write as _,
-    os::unix::fs::OpenOptionsExt as _,
+    os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
 };
 
@@ -302,17 +302,21 @@ pub(crate) fn write_durably(path: &Path, bytes: &[u8]) -> Result<()> {
     make_parent(path)?;
     let parent = path.parent().unwrap_or(path);
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let temporary = parent.join(format!(".{name}.{}.tmp", std::process::id()));
-    let written = fs::File::create(&temporary)
-        .and_then(|mut file| {
-            file.write_all(bytes).and_then(|()| if is_durable() { file.sync_all() } else { Ok(()) })
-        })
-        .and_then(|()| fs::rename(&temporary, path))
-        .and_then(|()| if is_durable() { fs::File::open(parent)?.sync_all() } else { Ok(()) });
-    written.map_err(|error| {
-        let _ = fs::remove_file(&temporary);
-        fault(error)
-    })
+    let mut temporary = tempfile::Builder::new()
+        .prefix(&format!(".{name}."))
+        .suffix(".tmp")
+        .permissions(fs::Permissions::from_mode(0o666))
+        .tempfile_in(parent)
+        .map_err(fault)?;
+    temporary.write_all(bytes).map_err(fault)?;
+    if is_durable() {
+        temporary.as_file().sync_all().map_err(fault)?;
+    }
+    temporary.persist(path).map_err(|error| fault(error.error))?;
+    if is_durable() {
+        fs::File::open(parent).and_then(|folder| folder.sync_all()).map_err(fault)?;
+    }
+    Ok(())
 }
 
 /// The error, with what became of the undoing.

@@ -5,8 +5,8 @@
 use std::{
     collections::HashMap,
     fs,
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
-    process,
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -96,16 +96,17 @@ fn asked(source: &GitSource) -> Result<String> {
 fn fetch(url: &str, commit: &str, source: &GitSource, folder: &Path) -> Result<()> {
     let parent = folder.parent().unwrap_or(folder);
     fs::create_dir_all(parent).map_err(|error| PackError::io("create", parent, &error))?;
-    let temporary = parent.join(format!(".{commit}.{}", process::id()));
-    let _ = fs::remove_dir_all(&temporary);
-    let fetched = clone(url, commit, source, parent, &temporary).and_then(|()| {
-        match fs::rename(&temporary, folder) {
-            Err(_) if folder.is_dir() => Ok(()),
-            outcome => outcome.map_err(|error| PackError::io("create", folder, &error)),
-        }
-    });
-    let _ = fs::remove_dir_all(&temporary);
-    fetched
+    // Of this call alone: another one of this process may be fetching the same commit.
+    let temporary = tempfile::Builder::new()
+        .prefix(&format!(".{commit}."))
+        .permissions(fs::Permissions::from_mode(0o777))
+        .tempdir_in(parent)
+        .map_err(|error| PackError::io("create", parent, &error))?;
+    clone(url, commit, source, parent, temporary.path())?;
+    match fs::rename(temporary.path(), folder) {
+        Err(_) if folder.is_dir() => Ok(()),
+        outcome => outcome.map_err(|error| PackError::io("create", folder, &error)),
+    }
 }
 
 fn clone(

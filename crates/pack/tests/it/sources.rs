@@ -1,6 +1,6 @@
 //! Git modules, the lockfile, and the commands that edit the config repo.
 
-use std::{fs, thread};
+use std::{fs, sync::Barrier, thread};
 
 use keyless_pack::{
     AddOptions, Code, InitOptions, ModuleKind, Request, SyncOptions, UpdateOptions, commands,
@@ -270,4 +270,30 @@ fn a_sync_that_conflicts_in_a_linked_worktree_is_taken_back() {
             "{error}"
         );
     }
+}
+
+/// Many calls of one process, as a server for agents makes them, fetch a commit that none has yet.
+#[test]
+fn a_commit_that_is_fetched_many_times_at_once_is_there_for_all() {
+    let scene = with_git("prompts/review.md");
+    lock(&scene);
+    let _ = fs::remove_dir_all(scene.at("ap/cache"));
+    let at_once = Barrier::new(8);
+    thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                at_once.wait();
+                commands::fetch(&scene.surroundings(), &Request::default(), true).unwrap();
+            });
+        }
+    });
+    for repository in fs::read_dir(scene.at("ap/cache/git")).unwrap() {
+        assert_eq!(
+            fs::read_dir(repository.unwrap().path()).unwrap().count(),
+            1,
+            "nothing is left over"
+        );
+    }
+    scene.deploy();
+    assert_eq!(scene.read("home/.codex/prompts/review.md"), "From git.\n");
 }
