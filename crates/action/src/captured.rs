@@ -15,6 +15,8 @@ use crate::ports::{Exit, Process, Running};
 
 /// How much is read at a time. All of it is wiped in the end, however short the output was.
 const CHUNK: usize = 16 << 10;
+/// How long what is left of the output is read once everything in the jail has ended.
+const LEFT: Duration = Duration::from_secs(2);
 
 /// Which of a command's two streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,16 +122,23 @@ pub(crate) async fn run_to_end(
         }
     };
     feeding.abort();
-    // Everything that could write has ended; what is left in the pipes is soon read.
-    while let Some((stream, bytes)) = receiver.recv().await {
-        if end == End::Overflow || captured.joint.len() + bytes.len() > bounds.output {
-            end = if end == End::Itself { End::Overflow } else { end };
-        } else {
-            captured.push(stream, &bytes);
+    // Everything in the jail has ended, and what is left in the pipes is soon read. Whoever outside has got hold of one
+    // and keeps it open, or writes on, is not waited for.
+    let left = async {
+        while let Some((stream, bytes)) = receiver.recv().await {
+            if end == End::Overflow || captured.joint.len() + bytes.len() > bounds.output {
+                end = if end == End::Itself { End::Overflow } else { end };
+            } else {
+                captured.push(stream, &bytes);
+            }
         }
-    }
+    };
+    let _ = timeout(LEFT, left).await;
     for reader in readers {
-        reader.await.map_err(|_| Error::new(Code::Internal))?;
+        reader.abort();
+        if reader.await.is_err_and(|error| error.is_panic()) {
+            return Err(Error::new(Code::Internal));
+        }
     }
     Ok(Ended { captured, exit, end, at: Timestamp::now() })
 }
@@ -180,5 +189,46 @@ async fn read(
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::{FutureExt, future::BoxFuture};
+    use tokio::io::{DuplexStream, duplex, sink};
+
+    use super::*;
+
+    /// Has ended.
+    struct Gone;
+
+    impl Process for Gone {
+        fn terminate(&self) {}
+
+        fn kill(&self) {}
+
+        fn wait(&self) -> BoxFuture<'_, Exit> {
+            async { Exit::Code(0) }.boxed()
+        }
+    }
+
+    #[tokio::test]
+    async fn who_holds_an_output_open_holds_no_action() {
+        let (mut held, output): (DuplexStream, _) = duplex(64);
+        held.write_all(b"all is well").await.unwrap();
+        let (_also_held, errors) = duplex(64);
+        let running = Running {
+            input: Box::new(sink()),
+            output: Box::new(output),
+            errors: Box::new(errors),
+            process: Box::new(Gone),
+        };
+        // It writes on and on.
+        let writing = tokio::spawn(async move { while held.write_all(b".").await.is_ok() {} });
+        let bounds =
+            Bounds { time: Duration::from_secs(3_600), grace: Duration::ZERO, output: 1 << 20 };
+        let ended = timeout(LEFT * 10, run_to_end(running, None, &bounds)).await.unwrap().unwrap();
+        assert!(ended.captured.joint.starts_with(b"all is well"));
+        writing.await.unwrap();
     }
 }

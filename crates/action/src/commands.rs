@@ -184,7 +184,6 @@ impl<'a> Preparing<'a> {
         bytes
     }
 
-
     /// The hosts that every value in the jail may reach, those in kept files too.
     fn common_hosts(&self) -> Vec<Destination> {
         let with_value = || self.kept.iter().filter(|kept| !kept.known.is_empty());
