@@ -164,7 +164,6 @@ impl ActionSession {
         };
         Ok(self.executor.run(&work, berth, &release).await)
     }
-
 }
 
 fn edition(secret: &Secret) -> Edition {

@@ -137,7 +137,7 @@ impl Means {
             prospect = machine.foresee(prospect.outlook.is_some()).await?;
         }
         let (view, outlook) = prospect.outlook.unzip();
-        let mut plan = plan(command, door.as_ref(), view);
+        let mut plan = plan(command, door.as_ref(), view)?;
         plan.hide.extend(prospect.concealed);
         let pipes = || io::pipe().map_err(|error| no_streams(&error));
         let ((input, to_input), (from_output, output)) = (pipes()?, pipes()?);
@@ -182,7 +182,7 @@ impl Machine {
         if !has_outlook {
             return Ok(Prospect { begun, concealed, outlook: None });
         }
-        let view = View::system();
+        let view = View::system()?;
         let mut plan = Plan::default();
         view.clone().enter(&mut plan);
         plan.hide.extend(concealed.iter().cloned());
@@ -195,10 +195,10 @@ impl Machine {
 }
 
 /// `view` is that of a command which an agent starts, if it was looked at before.
-fn plan(command: Command, door: Option<&Door>, view: Option<View>) -> Plan {
+fn plan(command: Command, door: Option<&Door>, view: Option<View>) -> Result<Plan, Error> {
     let Command { script, environment, files, working_directory, holds_value, .. } = command;
     let of_command = || View::of(working_directory.filter(|_| !holds_value), !files.is_empty());
-    let view = view.unwrap_or_else(of_command);
+    let view = view.map_or_else(of_command, Ok)?;
     let mut variables = inherited(&view);
     if door.is_some() {
         let trust = keyless_jail::trust_environment();
@@ -220,7 +220,7 @@ fn plan(command: Command, door: Option<&Door>, view: Option<View>) -> Plan {
         ..Plan::default()
     };
     view.enter(&mut plan);
-    plan
+    Ok(plan)
 }
 
 /// What a command sees of the machine's files.
@@ -235,23 +235,36 @@ struct View {
 
 impl View {
     /// The system's files alone; or as in `keyless run`, for a person's own command without values.
-    fn of(working_directory: Option<PathBuf>, has_files: bool) -> Self {
+    fn of(working_directory: Option<PathBuf>, has_files: bool) -> Result<Self, Error> {
         let Some(working_directory) = working_directory else { return Self::system() };
         let home = env::var_os("HOME").map_or_else(|| PathBuf::from("/"), PathBuf::from);
         let hide = keyless_jail::default_hidden(&home, |name| env::var_os(name));
         let own_directories = if has_files { vec![secure_directory()] } else { Vec::new() };
-        Self { working_directory, home, hide, own_directories, read_only: false }
+        Ok(Self { working_directory, home, hide, own_directories, read_only: false })
     }
 
-    fn system() -> Self {
-        let entries = fs::read_dir("/").into_iter().flatten().flatten();
-        let hide = entries
-            .filter(|entry| !SYSTEM.iter().any(|name| entry.file_name() == *name))
-            .map(|entry| entry.path())
-            .collect();
+    /// Fails where it can't be told what else there is: that would be seen.
+    fn system() -> Result<Self, Error> {
+        let unknown = |error: io::Error| {
+            let words = SafeText::words("what is in / can't be told: ").and(error.kind());
+            Error::with(Code::IsolationFailed, words)
+        };
+        let mut hide = Vec::new();
+        for entry in fs::read_dir("/").map_err(unknown)? {
+            let entry = entry.map_err(unknown)?;
+            if !SYSTEM.iter().any(|name| entry.file_name() == *name) {
+                hide.push(entry.path());
+            }
+        }
         let tmp = PathBuf::from("/tmp");
         let own_directories = vec![(tmp.clone(), SHARED_MODE)];
-        Self { working_directory: tmp.clone(), home: tmp, hide, own_directories, read_only: true }
+        Ok(Self {
+            working_directory: tmp.clone(),
+            home: tmp,
+            hide,
+            own_directories,
+            read_only: true,
+        })
     }
 
     fn enter(self, plan: &mut Plan) {

@@ -159,8 +159,8 @@ impl Release for ActionRelease {
     }
 
     fn edition<'a>(&'a self, path: &'a SecretPath) -> BoxFuture<'a, Option<Edition>> {
-        Box::pin(async move {
-            self.broker.vault().show(path).await.ok().as_ref().map(super::edition)
-        })
+        Box::pin(
+            async move { self.broker.vault().show(path).await.ok().as_ref().map(super::edition) },
+        )
     }
 }
