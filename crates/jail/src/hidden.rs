@@ -172,6 +172,7 @@ const IN_HOME: &[&str] = &[
 
 /// Below `$XDG_CONFIG_HOME`.
 const IN_CONFIG: &[&str] = &[
+    ".wrangler",
     "1Password",
     "Bitwarden",
     "Bitwarden CLI",
@@ -199,6 +200,7 @@ const IN_CONFIG: &[&str] = &[
     "infisical",
     "kaggle",
     "keepassxc",
+    "linode-cli",
     "microsoft-edge",
     "msmtp",
     "ngrok",
@@ -207,6 +209,7 @@ const IN_CONFIG: &[&str] = &[
     "pip/pip.conf",
     "pypoetry/auth.toml",
     "rclone",
+    "scw",
     "sops",
     "stripe",
     "vercel",
@@ -229,7 +232,7 @@ const IN_DATA: &[&str] = &[
 ];
 
 /// Below `$DOCKER_CONFIG`.
-const IN_DOCKER: &[&str] = &["config.json", "contexts", "machine", "run", "trust"];
+const IN_DOCKER: &[&str] = &["config.json", "contexts", "desktop", "machine", "run", "trust"];
 
 /// Variables that name a credential file or folder.
 const NAMED_BY_VARIABLE: &[&str] = &[
@@ -250,6 +253,7 @@ const NAMED_BY_VARIABLE: &[&str] = &[
     "PGPASSFILE",
     "PIP_CONFIG_FILE",
     "REGISTRY_AUTH_FILE",
+    "SCW_CONFIG_PATH",
     "SOPS_AGE_KEY_FILE",
     "TF_CLI_CONFIG_FILE",
     "VAULT_TOKEN_PATH",
