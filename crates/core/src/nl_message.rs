@@ -11,6 +11,7 @@ mod profile;
 mod schemas;
 mod strict;
 
+pub(crate) use self::envelope::is_id;
 pub use self::{
     discovery::{AttestationIssuer, Discovery, health},
     envelope::{MAX_CLOCK_SKEW, MAX_MESSAGE_BYTES, Message, Named, Shape},
@@ -19,7 +20,6 @@ pub use self::{
     profile::Profile,
     schemas::{SCHEMAS, schema, schema_title},
 };
-pub(crate) use self::envelope::is_id;
 
 /// The version that is spoken here.
 pub const NL_VERSION: &str = crate::audit::NL_VERSION;

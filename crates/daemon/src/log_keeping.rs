@@ -27,6 +27,8 @@ use crate::{
 const INTERVAL: Duration = Duration::from_mins(1);
 /// How often a broker signs the end of a log that has grown.
 const SIGN_INTERVAL: Duration = Duration::from_hours(1);
+/// After failures it looks less and less often, down to this: each try leaves an entry.
+const MOST_PATIENCE: Duration = Duration::from_hours(1);
 /// NL-5.12 for its lowest tier; the highest wants seven years.
 const LEAST_KEPT_DAYS: u32 = 90;
 const DAY: SignedDuration = SignedDuration::from_hours(24);
@@ -135,18 +137,25 @@ pub async fn remove_old_log(
     let Some(days) = config.keep_days else { return Ok(Vec::new()) };
     let bound = ago(days)?;
     let due = vault.store().audit_closed_before(bound).await?;
-    let Some(last) = due.last().map(|one| one.last_sequence) else { return Ok(Vec::new()) };
-    let mut entry =
-        plain_entry(agent("broker", "broker"), Action::LogRemoval, Outcome::Success, Target::Log);
-    entry.detail.note = Some(format!("entries up to {last}, by [audit] keep_days"));
-    log.append(entry).await?;
+    if due.is_empty() {
+        return Ok(Vec::new());
+    }
+    // Of a file that could not be removed then there is an entry.
+    let new = due.iter().rfind(|one| one.removed_at.is_none());
+    if let Some(Segment { last_sequence: last, .. }) = new {
+        let (who, target) = (agent("broker", "broker"), Target::Log);
+        let mut entry = plain_entry(who, Action::LogRemoval, Outcome::Success, target);
+        entry.detail.note = Some(format!("entries up to {last}, by [audit] keep_days"));
+        log.append(entry).await?;
+    }
     Ok(vault.store().audit_remove_closed(bound, &*vault.head_sealer()).await?)
 }
 
-/// Does what is due, until it is dropped. What can't be done now is tried again a minute later: the log itself is whole.
+/// Does what is due, until it is dropped. What can't be done now is tried again later: the log itself is whole.
 pub(crate) async fn keep_log(vault: Arc<Vault>, log: AuditLog, places: Places) {
     let (mut signed, mut clocks) = (Instant::now(), ClockWatch::now());
     let mut was_in_step = in_step();
+    let (mut due, mut patience) = (Instant::now(), INTERVAL);
     loop {
         sleep(INTERVAL).await;
         if let Ok(config) = Config::load(&places.config_file()) {
@@ -165,8 +174,13 @@ pub(crate) async fn keep_log(vault: Arc<Vault>, log: AuditLog, places: Places) {
         if !vault.is_open() {
             continue;
         }
-        if close_and_remove(&vault, &log, &places).await.is_ok_and(|closed| closed) {
-            signed = Instant::now();
+        if Instant::now() >= due {
+            let kept = close_and_remove(&vault, &log, &places).await;
+            if let Ok(true) = kept {
+                signed = Instant::now();
+            }
+            patience = if kept.is_ok() { INTERVAL } else { MOST_PATIENCE.min(patience * 2) };
+            due = Instant::now() + if kept.is_ok() { Duration::ZERO } else { patience };
         }
         if signed.elapsed() >= SIGN_INTERVAL {
             signed = Instant::now();
@@ -197,21 +211,42 @@ fn about_the_clock(action: Action, words: String) -> Draft {
     entry
 }
 
-/// Closes the log if it is full, takes a new key if the last is old, and removes what is old; whether it was closed. With a configuration that can't be read,
-/// which `keyless status` tells, nothing is done.
+/// Closes the log if it is full, takes a new key if the last is old, and removes what is old, each whether or not another
+/// can be done; whether it was closed. With a configuration that can't be read, which `keyless status` tells, nothing is
+/// done.
 async fn close_and_remove(vault: &Vault, log: &AuditLog, places: &Places) -> Result<bool, Error> {
     let config = Config::load(&places.config_file())?.audit;
+    let closed = close_if_full(vault, log, places, config).await;
+    let key = change_old_key(vault, log, places, config).await;
+    let removed = remove_old_log(vault, log, config).await;
+    key.and(removed.map(drop)).and(closed)
+}
+
+async fn close_if_full(
+    vault: &Vault,
+    log: &AuditLog,
+    places: &Places,
+    config: AuditConfig,
+) -> Result<bool, Error> {
     let is_full = is_full(vault, config).await?;
     if is_full {
         rotate_log(vault, log, places).await?;
     }
-    let key_due = ago(config.rotate_keys_days)?;
+    Ok(is_full)
+}
+
+async fn change_old_key(
+    vault: &Vault,
+    log: &AuditLog,
+    places: &Places,
+    config: AuditConfig,
+) -> Result<(), Error> {
+    let due = ago(config.rotate_keys_days)?;
     let key = vault.store().audit_newest_key().await?;
-    if key.is_some_and(|(_, since)| since < key_due) {
+    if key.is_some_and(|(_, since)| since < due) {
         rotate_log_keys(vault, log, places).await?;
     }
-    remove_old_log(vault, log, config).await?;
-    Ok(is_full)
+    Ok(())
 }
 
 async fn is_full(vault: &Vault, config: AuditConfig) -> Result<bool, Error> {

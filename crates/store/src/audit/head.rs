@@ -12,7 +12,7 @@ use super::{
     HeadSealer,
     keys::{self, OpenKey},
     read::parse,
-    segments,
+    segments::{self, AcceptedAt},
     verify::{read_block, verify_block},
 };
 use crate::{
@@ -36,9 +36,19 @@ pub(super) struct Head {
     used_key: i64,
 }
 
+/// The end that this process made last, and what it knew then.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Known {
+    pub(super) end: Chain,
+    /// The last break that the operator had accepted.
+    pub(super) accepted: Option<AcceptedAt>,
+}
+
 /// What the next entry continues.
 pub(super) struct End {
     pub(super) chain: Chain,
+    /// The last break that the operator has accepted.
+    pub(super) accepted: Option<AcceptedAt>,
     /// The key that vouches for it, if the vault's is at hand.
     pub(super) key: Option<OpenKey>,
 }
@@ -57,17 +67,18 @@ pub(super) async fn read(
     connection: &mut Connection,
     own: &OwnChain,
     sealer: Option<&dyn HeadSealer>,
-    known: Option<&Chain>,
+    known: Option<&Known>,
 ) -> Result<End, StoreError> {
-    let (chain, used_key) = match find_or_begin(&mut *connection, own, sealer).await? {
-        None => (Chain::genesis(), 0),
-        Some(head) => (continued(&mut *connection, &head, sealer, known).await?, head.used_key),
-    };
+    let (Known { end: chain, accepted }, used_key) =
+        match find_or_begin(&mut *connection, own, sealer).await? {
+            None => (Known { end: Chain::genesis(), accepted: None }, 0),
+            Some(head) => (continued(&mut *connection, &head, sealer, known).await?, head.used_key),
+        };
     let key = match sealer {
         None => None,
         Some(sealer) => Some(keys::current(connection, sealer, used_key).await?),
     };
-    Ok(End { chain, key })
+    Ok(End { chain, accepted, key })
 }
 
 /// The end of this head, if it contains what the key vouched for and `known`.
@@ -75,19 +86,26 @@ async fn continued(
     connection: &mut Connection,
     head: &Head,
     sealer: Option<&dyn HeadSealer>,
-    known: Option<&Chain>,
-) -> Result<Chain, StoreError> {
+    known: Option<&Known>,
+) -> Result<Known, StoreError> {
     let vouched = match sealer {
         None => None,
         Some(sealer) => Some(head.check_vouched(&mut *connection, sealer).await?),
     };
-    if let Some(known) = known
-        && *known != head.end
-        && vouched.as_ref() != Some(known)
+    let end = head.end.clone();
+    if let Some(Known { end: known, accepted }) = known
+        && (*known == end || vouched.as_ref() == Some(known))
     {
-        head.check_contains(connection, known.clone(), sealer).await?;
+        return Ok(Known { end, accepted: accepted.clone() });
     }
-    Ok(head.end.clone())
+    let accepted = segments::last_accepted(&mut *connection, &head.chain, sealer).await?;
+    if let Some(known) = known {
+        // Where a break was accepted since, the operator has seen that what this process wrote is not there.
+        let is_seen = accepted.is_some() && accepted != known.accepted;
+        let earlier = if is_seen { Chain::genesis() } else { known.end.clone() };
+        head.check_contains(connection, earlier, sealer).await?;
+    }
+    Ok(Known { end, accepted })
 }
 
 /// Moves the end of our chain to `entry`; with the vault's key at hand it is sealed, and the key named that vouches for the

@@ -19,7 +19,8 @@ pub(super) use self::file::{
     PartialFile, entry_of, file_as_it_is, file_of_numbers, genuine, verify_file, visit,
 };
 use super::{
-    HeadSealer, LogError, head,
+    HeadSealer, LogError,
+    head::{self, Known},
     keys::OpenKeys,
     read::parse,
     verify::{read_block, verify_block},
@@ -80,6 +81,7 @@ impl Store {
         let partial = PartialFile::begin(&self.segments).map_err(StoreError::File)?;
         let mut view = Transaction::view(&self.pool).await?;
         let before = base(view.connection(), own, Some(sealer)).await?;
+        let accepted = last_accepted(view.connection(), own, Some(sealer)).await?;
         let written = write_up_to(view.connection(), own, (&before, marker), partial).await?;
         view.commit().await?;
         let (partial, end, file_hash) = written;
@@ -87,7 +89,8 @@ impl Store {
 
         let mut change = Transaction::write(&self.pool, Lock::Chain(own)).await?;
         // Nothing is closed that the key does not vouch for: the end that it has sealed contains that of the file.
-        head::read(change.connection(), &self.chain, Some(sealer), Some(&end)).await?;
+        let known = Known { end: end.clone(), accepted };
+        head::read(change.connection(), &self.chain, Some(sealer), Some(&known)).await?;
         if base(change.connection(), own, Some(sealer)).await? != before {
             return Err(StoreError::LogClosedElsewhere.into());
         }
@@ -99,12 +102,15 @@ impl Store {
         Ok(segment)
     }
 
-    /// The parts of our chain that were closed before this time and whose files were not removed, oldest first. Those of
-    /// other chains are their homes' to remove.
+    /// The parts of our chain that were closed before this time and whose files are still here, oldest first: some of
+    /// them may be removed but for that. Those of other chains are their homes' to remove.
     pub async fn audit_closed_before(&self, time: Timestamp) -> Result<Vec<Segment>, StoreError> {
         let closed = of_chain(&self.pool, self.chain.name()).await?;
         let bound = format!("{time:.3}");
-        let is_due = |one: &Segment| one.removed_at.is_none() && one.closed_at < bound;
+        let is_due = |one: &Segment| match one.removed_at {
+            None => one.closed_at < bound,
+            Some(_) => self.segments.join(&one.file).exists(),
+        };
         Ok(closed.into_iter().map(|closed| closed.segment).filter(is_due).collect())
     }
 
@@ -135,9 +141,10 @@ impl Store {
             }
         }
         change.commit().await?;
-        for name in files {
-            file::remove(&self.segments, &name).map_err(StoreError::File)?;
-        }
+        // One that can't be removed now is due again, and keeps none of the others.
+        let outcomes: Vec<_> =
+            files.iter().map(|name| file::remove(&self.segments, name)).collect();
+        outcomes.into_iter().collect::<Result<(), _>>().map_err(StoreError::File)?;
         Ok(removed)
     }
 }
@@ -146,7 +153,7 @@ impl Store {
 pub(super) struct ClosedParts {
     /// The last of them, which the entries in the database follow.
     pub(super) last: Option<Segment>,
-    /// Up to which number their files were removed.
+    /// How many entries were removed with their files, as the operator's retention says.
     pub(super) removed: u64,
     /// What the keys say of each file that was verified.
     pub(super) vouching: Vec<Vouching>,
@@ -173,8 +180,11 @@ pub(super) async fn verify(
         if segment.broken.is_some() {
             breaks.push(segment.clone());
         }
-        if segment.removed_at.is_some() {
-            removed = end.sequence();
+        if let Some(removed_at) = &segment.removed_at {
+            // What was gone when the operator saw it was not removed by them.
+            let was_gone = segment.broken.as_ref().is_some_and(|it| it.accepted_at == *removed_at);
+            removed +=
+                if was_gone { 0 } else { segment.last_sequence - segment.first_sequence + 1 };
         } else if is_own && start.sequence() < end.sequence() {
             let (folder, keys) = (store.segments.clone(), keys.cloned());
             let verify = move || verify_file(&folder, &segment, keys.as_deref());
@@ -222,6 +232,22 @@ pub(super) async fn of_chain<'p>(
         if is_its { Ok(closed) } else { Err(StoreError::DamagedRow { table: TABLE }) }
     };
     rows.iter().map(|row| Closed::of(row).and_then(of_this)).collect()
+}
+
+/// Which break it is that the operator has accepted: the number of its last entry, and when.
+pub(super) type AcceptedAt = (u64, String);
+
+/// The last break that the operator has accepted, by the key's word; none without the key at hand.
+pub(super) async fn last_accepted(
+    connection: &mut Connection,
+    chain: &str,
+    sealer: Option<&dyn HeadSealer>,
+) -> Result<Option<AcceptedAt>, StoreError> {
+    let Some(sealer) = sealer else { return Ok(None) };
+    let sealed = of_chain(connection, chain).await?.into_iter();
+    let sealed = sealed.filter(|row| row.is_sealed_by(sealer)).map(|row| row.segment);
+    let accepted = |part: Segment| Some((part.last_sequence, part.broken?.accepted_at));
+    Ok(sealed.filter_map(accepted).max_by(|(_, one), (_, other)| one.cmp(other)))
 }
 
 /// Where the part that was closed last ends, which the key vouches for if it is at hand.

@@ -40,7 +40,7 @@ pub struct VerifiedChain {
     pub name: String,
     /// How many entries it has.
     pub entries: u64,
-    /// Up to which of them they were removed, as the operator's retention says; 0 when none.
+    /// How many of them were removed, as the operator's retention says.
     pub removed: u64,
     /// Up to which of them the vault's key vouches; 0 when none, or when no key was at hand.
     pub sealed: u64,

@@ -12,13 +12,13 @@ use std::{
 use jiff::Timestamp;
 use keyless_core::{
     Code, Error, SafeText,
-    audit::{Action, Agent, Chain, Draft, Durable, LogKeyId, Outcome, Outline, Pending, Target},
+    audit::{Action, Agent, Draft, Durable, LogKeyId, Outcome, Outline, Pending, Target},
 };
 use uuid::Uuid;
 
 use super::{
     HeadSealer,
-    head::{self, End},
+    head::{self, End, Known},
     ids::Ids,
     queue::{Group, Queue, Waiting},
     sha256,
@@ -50,7 +50,7 @@ pub(super) struct Writer {
     /// The last group was not written, and that is on its way to the log.
     is_interrupted: bool,
     /// Where the last group that we committed ends; the next has to come behind it.
-    known: Option<Chain>,
+    known: Option<Known>,
 }
 
 /// Why a group was not written, and the group.
@@ -125,7 +125,7 @@ impl Writer {
             };
         let (sealer, known) = (self.sealer.as_deref(), self.known.as_ref());
         let end = head::read(transaction.connection(), &self.chain, sealer, known).await;
-        let End { mut chain, key } = match end {
+        let End { mut chain, accepted, key } = match end {
             Ok(end) => end,
             Err(error) => return Err(Failed(error, outlines)),
         };
@@ -141,7 +141,7 @@ impl Writer {
         };
         match written {
             Ok(()) => {
-                self.known = Some(chain);
+                self.known = Some(Known { end: chain, accepted });
                 // Should it fail, the next start of a process here begins another chain.
                 let _ = self.chain.begin();
                 Ok(entries)

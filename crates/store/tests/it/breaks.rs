@@ -3,7 +3,7 @@
 use std::{fs, path::PathBuf};
 
 use keyless_core::audit::{Action, Checkpoint, Draft, Segment, Tampered};
-use keyless_store::{AcceptedBreak, AuditQuery, Fit, LogError, MissedEnd, VerifiedChain};
+use keyless_store::{AcceptedBreak, AuditLog, AuditQuery, Fit, LogError, MissedEnd, VerifiedChain};
 
 use crate::scene::{Engine, Scene, Word, draft, filled, in_its_chain, on_both, sealed_log};
 
@@ -15,6 +15,7 @@ on_both! {
     an_end_that_only_a_checkpoint_knows_is_not_reached_again
     keys_that_were_taken_away_are_put_back
     a_torn_file_is_read_but_for_what_is_torn
+    who_was_running_goes_on_behind_what_nothing_else_knew
     a_chain_whose_end_was_taken_away_is_missed
 }
 
@@ -161,6 +162,46 @@ async fn a_torn_file_is_read_but_for_what_is_torn(engine: Engine) {
     let all = scene.store.audit_query(&AuditQuery::default()).await.unwrap();
     assert_eq!(all.iter().map(|entry| entry.sequence).collect::<Vec<_>>(), [2, 3, 4, 5, 7]);
     assert_eq!(scene.store.audit_tail(10).await.unwrap(), all);
+}
+
+/// What a broker wrote behind the last checkpoint is gone with the rest, and nobody's word is left that it was there.
+async fn who_was_running_goes_on_behind_what_nothing_else_knew(engine: Engine) {
+    const CUT: &str = "DELETE FROM audit WHERE sequence > 5; DELETE FROM audit_head; \
+        INSERT INTO audit_head SELECT * FROM kept_head";
+    let scene = filled(engine, 5).await;
+    scene.behind_its_back(KEEP).await;
+    let running = sealed_log(&scene);
+    let go_on = |log: &AuditLog| {
+        let log = log.clone();
+        async move { log.append(draft("on")).await }
+    };
+    for _ in 0..5 {
+        go_on(&running).await.unwrap();
+    }
+    let cut = match engine {
+        Engine::Sqlite => CUT.to_owned(),
+        // A row that others name has to stay.
+        Engine::Postgres => CUT.replace(
+            "DELETE FROM audit_head; INSERT INTO audit_head SELECT * FROM kept_head",
+            "UPDATE audit_head SET last = k.last, sealed_sequence = k.sealed_sequence, \
+             sealed_hash = k.sealed_hash, seal = k.seal, key_number = k.key_number FROM kept_head k",
+        ),
+    };
+    scene.behind_its_back(&cut).await;
+    go_on(&running).await.unwrap_err();
+    // A checkpoint of elsewhere knows less than the broker does.
+    let missed = MissedEnd { sequence: 6, found: "the checkpoint at entry 6 does not fit".into() };
+    accept(&scene, &[missed]).await;
+    assert_eq!(go_on(&running).await.unwrap().sequence(), 8);
+    verified(&scene).await.unwrap();
+    // That was for this break alone.
+    scene.behind_its_back("DELETE FROM audit WHERE sequence = 8").await;
+    scene
+        .behind_its_back(
+            "UPDATE audit_head SET last = (SELECT entry FROM audit WHERE sequence = 7)",
+        )
+        .await;
+    go_on(&running).await.unwrap_err();
 }
 
 /// A row that tells of a closed part is no word for a chain of which there is nothing else.
