@@ -1,9 +1,13 @@
 //! The thin side of `keyless mcp`: carries questions to the broker over `agent.sock`.
 //!
 //! It holds no value and unlocks nothing. The session that it is given lives through a broker's restart: its
-//! ticket is shown again, so that requests can still be polled.
+//! ticket is shown again, so that requests can still be polled. Tools of another set that share the ticket are the same
+//! session, and what a person allowed one of them counts for the other.
 
-use std::path::PathBuf;
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use futures_util::future::BoxFuture;
 use keyless_core::{Code, Error};
@@ -25,20 +29,28 @@ pub struct AgentClient {
     socket: PathBuf,
     /// Where the agent works; its project is looked for from here up.
     folder: PathBuf,
-    line: Mutex<Line>,
+    session: ToolSession,
+    line: Mutex<Option<UnixStream>>,
 }
 
-/// The connection and what it stands for.
-#[derive(Default)]
-struct Line {
-    stream: Option<UnixStream>,
-    ticket: Option<Ticket>,
+/// The session that tools of one process are, whichever connection they speak on; none before the first greeting.
+#[derive(Clone, Default)]
+pub struct ToolSession(Arc<Mutex<Option<Ticket>>>);
+
+impl ToolSession {
+    /// Connects as this session. [`Code::BrokerNotRunning`] when there is nobody.
+    pub(crate) async fn greet(&self, socket: &Path) -> Result<UnixStream, Error> {
+        let mut kept = self.0.lock().await;
+        let (stream, ticket) = agent_call::greet(socket, kept.as_ref()).await?;
+        *kept = Some(ticket);
+        Ok(stream)
+    }
 }
 
 impl AgentClient {
     /// A client that connects when it is first asked.
-    pub fn new(socket: PathBuf, folder: PathBuf) -> Self {
-        Self { socket, folder, line: Mutex::default() }
+    pub fn new(socket: PathBuf, folder: PathBuf, session: ToolSession) -> Self {
+        Self { socket, folder, session, line: Mutex::default() }
     }
 
     async fn carry(&self, ask: Ask) -> Result<Reply, Error> {
@@ -59,20 +71,19 @@ impl AgentClient {
     async fn carry_over(&self, ask: &Ask) -> Result<Reply, Error> {
         let manifest = if ask.is_about_a_project() { manifest_of(&self.folder)? } else { None };
         let mut line = self.line.lock().await;
-        if let Some(mut stream) = line.stream.take() {
+        if let Some(mut stream) = line.take() {
             // Kept only if it answered; a broker that went away is looked for once more.
             match agent_call::ask(&mut stream, manifest.as_deref(), ask).await {
                 Err(error) if error.code() == Code::BrokerNotRunning => {}
                 answer => {
-                    line.stream = Some(stream);
+                    *line = Some(stream);
                     return answer;
                 }
             }
         }
-        let (mut stream, ticket) = agent_call::greet(&self.socket, line.ticket.as_ref()).await?;
-        line.ticket = Some(ticket);
+        let mut stream = self.session.greet(&self.socket).await?;
         let answer = agent_call::ask(&mut stream, manifest.as_deref(), ask).await;
-        line.stream = Some(stream);
+        *line = Some(stream);
         answer
     }
 }

@@ -94,7 +94,7 @@ pub use keyless_store::{AcceptedBreak, AuditQuery, LatestUse, Store, StorePlace,
 pub use keyless_vault as vault;
 
 pub use crate::{
-    agent_client::AgentClient,
+    agent_client::{AgentClient, ToolSession},
     alone::{end_run_alone, end_runs_alone, runs_alone},
     broker::{
         Broker, Inherited, OpenSession, Variable, Wanted, open_bare_session, shared_variables,

@@ -117,6 +117,13 @@ impl SessionBook {
 }
 
 impl Entered {
+    /// Gives the place up; whether it was the session's last.
+    pub(crate) fn leave(self) -> bool {
+        let (book, id) = (Arc::clone(&self.book), self.id.clone());
+        drop(self);
+        !book.open.lock().contains_key(&id)
+    }
+
     /// Returns when the operator ends the session.
     pub(crate) async fn ended(&mut self) {
         // The sender lives as long as this place in the book.
@@ -144,11 +151,11 @@ mod tests {
         let book = Arc::new(SessionBook::default());
         let first = book.enter("m-1", SessionKind::Tools, Vec::new());
         let mut second = book.enter("m-1", SessionKind::Tools, Vec::new());
-        drop(first);
+        assert!(!first.leave());
         assert_eq!(book.rows().len(), 1);
         assert!(book.end("m-1") && !book.end("m-2") && book.rows().is_empty());
         second.ended().await;
-        drop(second);
+        assert!(second.leave());
         assert!(book.rows().is_empty() && book.has_ended("m-1") && !book.has_ended("m-2"));
     }
 }

@@ -5,7 +5,7 @@ use std::{net::SocketAddr, path::Path, process::ExitCode, sync::Arc};
 
 use keyless_core::{Code, Error, SafeText};
 use keyless_daemon::{
-    AgentClient, NlClient, NlIdentity, Places, http_credential,
+    AgentClient, NlClient, NlIdentity, Places, ToolSession, http_credential,
     mcp::{Credential, HTTP_PATH, Server, Toolset, refuse_others, serve_http, serve_stdio},
 };
 use keyless_pack::Request;
@@ -29,16 +29,19 @@ pub(super) async fn run(ui: &Ui, args: McpArgs) -> Result<ExitCode, Error> {
 }
 
 fn server(toolsets: &[ToolsetWord]) -> Result<Server, Error> {
-    let mut toolsets = toolsets.iter().copied().map(served);
+    // One agent, whatever it calls: what a person allows one of its tools counts for all.
+    let session = ToolSession::default();
+    let mut toolsets = toolsets.iter().map(|toolset| served(*toolset, &session));
     let first = toolsets.next().ok_or(Code::Usage)??;
     toolsets.try_fold(Server::new(first), |server, other| Ok(server.and(other?)))
 }
 
-fn served(toolset: ToolsetWord) -> Result<Toolset, Error> {
+fn served(toolset: ToolsetWord, session: &ToolSession) -> Result<Toolset, Error> {
     let places = Places::from_environment()?;
     match toolset {
         ToolsetWord::Nl => {
-            let client = NlClient::new(places.tools_socket(), NlIdentity::from_environment()?);
+            let identity = NlIdentity::from_environment(session.clone())?;
+            let client = NlClient::new(places.tools_socket(), identity);
             Ok(Toolset::Nl(Arc::new(client)))
         }
         ToolsetWord::Pack => Ok(Toolset::Pack(Arc::new(PackTools::new(Request::default())))),
@@ -47,7 +50,8 @@ fn served(toolset: ToolsetWord) -> Result<Toolset, Error> {
                 let words = SafeText::words("the current directory: ").and(error.kind());
                 Error::with(Code::PathUnusable, words)
             })?;
-            Ok(Toolset::Secrets(Arc::new(AgentClient::new(places.tools_socket(), folder))))
+            let client = AgentClient::new(places.tools_socket(), folder, session.clone());
+            Ok(Toolset::Secrets(Arc::new(client)))
         }
     }
 }

@@ -105,7 +105,11 @@ impl NlService {
         let open = || {
             let (agent, limits) = (caller.as_logged(), self.limits.clone());
             let (broker, places, jails) = (&self.broker, &self.places, &self.jails);
-            ActionSession::open(broker, places, agent, limits, self.grace, jails).map(Arc::new)
+            // A session's own name, by which its tools for secrets ask as well.
+            let session = self.present.session_of(&aid.instance_id);
+            let asks_as = session.unwrap_or_else(|| aid.instance_id.to_string());
+            ActionSession::open(broker, places, agent, asks_as, limits, self.grace, jails)
+                .map(Arc::new)
         };
         let everybody = caller.everybody().map(|aid| &aid.instance_id);
         let over: Vec<Over> = everybody.map(|one| self.present.over(one)).collect();
@@ -182,7 +186,7 @@ mod tests {
         let (served, caller) = asked().await;
         let nl = &served.nl;
         let instance = &caller.aid.instance_id;
-        nl.present.begin(instance, None);
+        nl.present.begin(instance, "s-1", None);
         let payload = payload();
         let acting = nl.submit(&caller, &payload, "req-1", Timestamp::now());
         let ending = async {

@@ -47,6 +47,8 @@ pub use keyless_action::{ExitReport, Outcome as ActionOutcome, Redaction};
 pub struct ActionSession {
     broker: Broker,
     agent: Agent,
+    /// The session by whose name a person is asked, and what they allowed is remembered.
+    asks_as: String,
     key: Arc<Zeroizing<[u8; 32]>>,
     jails: Jails,
     executor: Executor,
@@ -87,12 +89,13 @@ pub enum Asking {
 }
 
 impl ActionSession {
-    /// For one agent, as the log knows it; `agent.session_id` is what approvals are remembered for. `jails` may be
+    /// For one agent, as the log knows it; `asks_as` is the session that approvals are remembered for. `jails` may be
     /// shared with others.
     pub fn open(
         broker: &Broker,
         places: &Places,
         agent: Agent,
+        asks_as: String,
         limits: Limits,
         grace: Grace,
         jails: &Arc<Standby>,
@@ -102,7 +105,7 @@ impl ActionSession {
         let key = Arc::new(key);
         let jails = Jails::new(broker, places, agent.clone(), Arc::clone(&key), jails);
         let executor = Executor::new(services::services(broker.engine(), places)?, limits);
-        Ok(Self { broker: broker.clone(), agent, key, jails, executor, grace })
+        Ok(Self { broker: broker.clone(), agent, asks_as, key, jails, executor, grace })
     }
 
     /// Does an action. Nothing of a value is in what it gives.
@@ -148,6 +151,7 @@ impl ActionSession {
                 action_id: order.action_id.clone(),
                 correlation_id: order.correlation_id,
                 asking: order.asking,
+                session: self.asks_as.clone(),
                 place,
                 grants: order.grants,
             },

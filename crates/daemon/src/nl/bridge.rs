@@ -27,7 +27,7 @@ use super::{
     binding::proof,
     line::{Line, message},
 };
-use crate::sockets::told_error;
+use crate::{agent_client::ToolSession, sockets::told_error};
 
 /// The credential that registering the agent gave.
 const NL_AGENT_CREDENTIAL: &str = "NL_AGENT_CREDENTIAL";
@@ -51,8 +51,8 @@ pub enum NlIdentity {
         /// Its vendor's word, if it has one.
         attestation: Option<String>,
     },
-    /// The session that its socket is for.
-    Session,
+    /// The session that its socket is for, or that it shares with tools of another set.
+    Session(ToolSession),
 }
 
 /// Sends messages as one agent, many at once. Connects when it is first asked, and again when the broker came back.
@@ -65,11 +65,11 @@ pub struct NlClient {
 }
 
 impl NlIdentity {
-    /// The identity that the environment gives: the session's where it has no credential.
+    /// The identity that the environment gives: the `session`'s where it has no credential.
     /// [`Code::Usage`] names the variable that is missing beside one.
-    pub fn from_environment() -> Result<Self, Error> {
+    pub fn from_environment(session: ToolSession) -> Result<Self, Error> {
         if env::var_os(NL_AGENT_CREDENTIAL).is_none() {
-            return Ok(Self::Session);
+            return Ok(Self::Session(session));
         }
         let variable = |name: &'static str| {
             env::var(name).ok().filter(|value| !value.is_empty()).ok_or_else(|| {
@@ -163,7 +163,11 @@ async fn greet(
     identity: &NlIdentity,
 ) -> Result<(BufReader<OwnedReadHalf>, OwnedWriteHalf), Error> {
     let gone = |_| Error::from(Code::BrokerNotRunning);
-    let (reader, mut writer) = connect_unix(socket).await.map_err(gone)?.into_split();
+    let stream = match identity {
+        NlIdentity::Registered { .. } => connect_unix(socket).await.map_err(gone)?,
+        NlIdentity::Session(session) => session.greet(socket).await?,
+    };
+    let (reader, mut writer) = stream.into_split();
     let mut reader = BufReader::new(reader);
     let greeting = message(&message_id(), MessageType::Handshake, &identity.handshake());
     writer.write_all(greeting.as_bytes()).await.map_err(gone)?;

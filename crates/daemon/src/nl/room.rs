@@ -114,14 +114,15 @@ pub(super) type Over = watch::Receiver<Option<Code>>;
 #[derive(Default)]
 struct Here {
     over: watch::Sender<Option<Code>>,
-    is_session: bool,
+    /// The name of the session that it is, if it is one.
+    session: Option<String>,
     seat: Option<Seat>,
 }
 
 impl Here {
     /// One that something is under way for is known, so that it is known to be over.
     fn is_known(&self) -> bool {
-        self.over.receiver_count() > 0 || (self.is_session && self.over.borrow().is_none())
+        self.over.receiver_count() > 0 || (self.session.is_some() && self.over.borrow().is_none())
     }
 }
 
@@ -155,9 +156,15 @@ impl Present {
         Ok(seat)
     }
 
-    /// A session is an agent from now on.
-    pub(super) fn begin(&self, agent: &InstanceId, seat: Option<Seat>) {
-        self.here.lock().insert(agent.clone(), Here { is_session: true, seat, ..Here::default() });
+    /// A session of that name is an agent from now on.
+    pub(super) fn begin(&self, agent: &InstanceId, session: &str, seat: Option<Seat>) {
+        let session = Some(session.to_owned());
+        self.here.lock().insert(agent.clone(), Here { session, seat, ..Here::default() });
+    }
+
+    /// The name of the session that an agent is; nothing for an agent that is none.
+    pub(super) fn session_of(&self, agent: &InstanceId) -> Option<String> {
+        self.here.lock().get(agent)?.session.clone()
     }
 
     /// Ends all that is under way of an agent.
@@ -173,7 +180,7 @@ impl Present {
     /// When an agent's session is over; nothing for an agent that is none.
     pub(super) fn over_of_session(&self, agent: &InstanceId) -> Option<Over> {
         let here = self.here.lock();
-        here.get(agent).filter(|one| one.is_session).map(|one| one.over.subscribe())
+        here.get(agent).filter(|one| one.session.is_some()).map(|one| one.over.subscribe())
     }
 
     /// The agents that have something under way.
@@ -271,7 +278,7 @@ mod tests {
         let open: Vec<InstanceId> = (0..SEATS).map(|_| aid("s").instance_id).collect();
         for (number, agent) in (0_u32..).zip(&open) {
             let now = start + WINDOW * number / u32::try_from(NEW_ONES).unwrap();
-            sessions.begin(agent, Some(sessions.seat(now).unwrap()));
+            sessions.begin(agent, "m-1", Some(sessions.seat(now).unwrap()));
         }
         let late = start + WINDOW * 9;
         let full = sessions.seat(late).unwrap_err();
@@ -288,7 +295,7 @@ mod tests {
     fn a_session_is_known_to_be_over_while_something_is_under_way() {
         let (present, agent, why) =
             (Present::default(), aid("s").instance_id, Some(Code::SessionEnded));
-        present.begin(&agent, None);
+        present.begin(&agent, "s-1", None);
         let under_way = present.over(&agent);
         present.end(&agent, Code::SessionEnded);
         let again = present.over_of_session(&agent).unwrap();

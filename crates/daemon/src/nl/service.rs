@@ -297,7 +297,7 @@ impl NlService {
     pub(crate) async fn open_session(&self, kind: &str, session: &str) -> Result<Aid, Error> {
         let seat = (kind == "mcp").then(|| self.present.seat(Instant::now())).transpose()?;
         let aid = self.agents.open_session(kind, session).await?;
-        self.present.begin(&aid.instance_id, seat);
+        self.present.begin(&aid.instance_id, session, seat);
         Ok(aid)
     }
 

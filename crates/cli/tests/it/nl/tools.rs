@@ -1,8 +1,14 @@
 //! The toolset `nl`: messages as tools, and documents that need no identity.
 
 use super::*;
+use crate::{
+    mcp::{pending, unlock},
+    world::wait_until,
+};
 
 const REVIEWER: &str = "nl://acme.corp/reviewer/1.0.0";
+/// The agent that tools without a credential are.
+const MCP: &str = concat!("nl://keyless.dev/mcp/", env!("CARGO_PKG_VERSION"));
 
 /// `keyless mcp` and a client of it.
 struct Tools<'w> {
@@ -37,16 +43,30 @@ impl<'w> Tools<'w> {
     }
 
     fn ask(&mut self, method: &str, params: &Value) -> Value {
+        self.say(method, params);
+        self.heard()
+    }
+
+    fn call(&mut self, name: &str, arguments: &Value) -> Value {
+        self.send(name, arguments);
+        self.heard()["result"].clone()
+    }
+
+    /// Calls a tool, and waits for nothing.
+    fn send(&mut self, name: &str, arguments: &Value) {
+        self.say("tools/call", &json!({ "name": name, "arguments": arguments }));
+    }
+
+    fn say(&mut self, method: &str, params: &Value) {
         self.said += 1;
         let message =
             json!({ "jsonrpc": "2.0", "id": self.said, "method": method, "params": params });
         self.server.say(&message.to_string());
-        serde_json::from_str(&self.server.line()).unwrap()
     }
 
-    fn call(&mut self, name: &str, arguments: &Value) -> Value {
-        let params = json!({ "name": name, "arguments": arguments });
-        self.ask("tools/call", &params)["result"].clone()
+    /// The next message.
+    fn heard(&mut self) -> Value {
+        serde_json::from_str(&self.server.line()).unwrap()
     }
 
     /// The error that a call is answered with.
@@ -82,6 +102,36 @@ fn tools_of_the_nl_set_are_messages() {
     assert_eq!(listed["structuredContent"]["secrets"][0]["name"], BOXED, "{listed}");
     let access = tools.call("nl_check_access", &json!({ "secret_name": TOKEN }));
     assert_eq!(access["structuredContent"]["allowed"], false, "{access}");
+}
+
+/// An agent asks by one toolset and acts by the other; to its person it is one agent.
+#[test]
+fn what_a_person_allows_the_tools_counts_for_the_actions_of_the_same_agent() {
+    let world = with_secrets();
+    world.keyless(&["secret", "set", BOXED, "--approve-on-use", "session"]).run().ok();
+    granted(&world, MCP, &["db/*"]);
+    unlock(&world);
+    let start = || {
+        let mut tools = Tools::start(world.keyless(&["mcp", "--toolset", "secrets,nl"]));
+        tools.greet();
+        tools
+    };
+    let (mut tools, mut other) = (start(), start());
+    let asked = json!({ "path": BOXED, "reason": "to migrate the database" });
+    let asked = tools.call("secrets_request_use_approval", &asked);
+    let id = asked["structuredContent"]["request_id"].as_str().unwrap().to_owned();
+    world.keyless(&["approve", "--session", &id]).run().ok();
+    let reads = json!({
+        "type": "inject_stdin", "command": "cat", "secret_ref": "{{nl:db/PASSWORD}}", "purpose": "test",
+    });
+    let done = tools.call("nl_execute_action", &reads);
+    assert_eq!(done["structuredContent"]["result"]["stdout"], "[REDACTED:db/PASSWORD]\n", "{done}");
+    // Another agent's word is its own.
+    other.send("nl_execute_action", &reads);
+    wait_until("the other agent's use is asked for", || !pending(&world).is_empty());
+    let waits = pending(&world).remove(0)["id"].as_str().unwrap().to_owned();
+    world.keyless(&["approve", "--deny", &waits]).run().ok();
+    assert_eq!(other.heard()["result"]["isError"], true);
 }
 
 /// An action may take ten minutes, and what an agent wants to take back can't wait for it.

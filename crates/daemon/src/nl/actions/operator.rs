@@ -56,8 +56,8 @@ impl OwnActions {
         limits.tempfile_life = terms.tempfile_life.unwrap_or(limits.tempfile_life);
         // One command is run, and no other follows.
         let jails = Arc::new(Standby::keeping(0));
-        let session =
-            ActionSession::open(broker, places, agent.clone(), limits, terms.grace, &jails)?;
+        let (own, name) = (agent.clone(), agent.session_id.clone());
+        let session = ActionSession::open(broker, places, own, name, limits, terms.grace, &jails)?;
         Ok(Self { broker: broker.clone(), agent: Arc::new(agent), session, terms })
     }
 

@@ -37,6 +37,8 @@ pub(super) struct Of {
     pub(super) action_id: String,
     pub(super) correlation_id: String,
     pub(super) asking: Asking,
+    /// By whose name they are asked.
+    pub(super) session: String,
     /// Where it is done; others have it while a person is asked.
     pub(super) place: Option<Place>,
     /// What knows whether permissions still hold; nothing where a person acts.
@@ -101,7 +103,7 @@ impl ActionRelease {
         }
         let policy = self.broker.session_values().policy(path).await?;
         let reason = SafeText::words("for an action of type ").and(self.of.kind.as_str());
-        let session = &self.agent.session_id;
+        let session = &self.of.session;
         let wanted = WantedUse { session, path, policy, reason: &reason, deed: None };
         let asking = self.broker.requests().pass(wanted);
         match &self.of.place {

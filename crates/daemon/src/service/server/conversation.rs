@@ -26,7 +26,7 @@ use crate::{
     deploys::{self, PACK_SESSION},
     nl::{NlService, serve_session},
     provenance::trust_level,
-    session_book::SessionKind,
+    session_book::{Entered, SessionKind},
     web::Locking,
 };
 
@@ -95,7 +95,9 @@ pub(super) async fn converse(service: Arc<Service>, stream: UnixStream, bound: O
             let _ = writer.write_all(&[&text, &b"\n"[..]].concat()).await;
         }
     }
-    if let (Some(agent), None) = (caller.agent, caller.bound) {
+    // A session of tools may have several connections, and what was approved is good for all of them.
+    let was_last = caller.entered.is_some_and(Entered::leave);
+    if let (Some(agent), None, true) = (caller.agent, caller.bound, was_last) {
         // Not to be written: then what was approved ends by its time, and nobody has the session's name.
         let _ = service.broker.requests().end_session(&agent).await;
     }
@@ -214,10 +216,12 @@ impl Service {
         if first.get("payload").and_then(|payload| payload.get("credential")).is_some() {
             return Ok(None);
         }
-        let agent = self.nl.open_session("mcp", &session_id("m")).await?;
+        // Who has greeted as a session goes on as that one, so that what a person allowed it counts here.
+        let session = caller.agent.get_or_insert_with(|| session_id("m"));
+        let agent = self.nl.open_session("mcp", session).await?;
         if caller.entered.is_none() {
-            let id = agent.instance_id.as_str();
-            caller.entered = Some(self.book.enter(id, SessionKind::Tools, Vec::new()));
+            let entered = self.book.enter(session, SessionKind::Tools, Vec::new());
+            caller.entered = Some(entered);
         }
         Ok(Some(agent))
     }
