@@ -68,6 +68,11 @@ const NAMES: &[&str] = &[
     "access_key",
     "access-key",
     "accesskey",
+    "account_key",
+    "account-key",
+    "accountkey",
+    "app_key",
+    "app-key",
     "secret_key",
     "secret-key",
     "secretkey",
@@ -78,6 +83,7 @@ const NAMES: &[&str] = &[
     "client_secret",
     "client-secret",
     "private_key",
+    "_pat",
     "password",
     "passwd",
     "secret",
@@ -146,14 +152,8 @@ fn scan_text(file: &str, text: &str, forms: &TokenForms) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut start = 0;
     for (number, line) in text.split_inclusive('\n').enumerate() {
-        // A byte order mark may stand before the first.
-        let beginning = line.trim_start_matches('\u{feff}');
-        let seen = if beginning.starts_with("-----BEGIN ") && line.contains("PRIVATE KEY-----") {
-            begins_a_key(&text[start + line.len()..])
-        } else {
-            look(line, forms)
-        };
-        if let Some(seen) = seen
+        let key = header_of_a_key(line).and_then(|end| begins_a_key(&text[start + end..]));
+        if let Some(seen) = key.or_else(|| look(line, forms))
             && !line.contains(NOT_A_SECRET)
         {
             findings.push(Finding {
@@ -189,7 +189,7 @@ fn look<'l>(line: &'l str, forms: &TokenForms) -> Option<Seen<'l>> {
     if line.len() < LEAST {
         return None;
     }
-    let mut words = line.split(|c: char| !(c.is_ascii_alphanumeric() || "-_.+/=".contains(c)));
+    let mut words = line.split(|c: char| !(c.is_ascii_alphanumeric() || "-_.+/=~".contains(c)));
     words
         .find_map(|word| token(word, forms))
         .or_else(|| address(line, forms))
@@ -197,23 +197,37 @@ fn look<'l>(line: &'l str, forms: &TokenForms) -> Option<Seen<'l>> {
         .or_else(|| named_value(line))
 }
 
-/// What follows the first line of a private key is its base64, perhaps after lines about its
-/// encryption; documentation has the line alone, or dots below it.
+/// Where the header of a private key ends in a line, whatever a file of settings has around it.
+fn header_of_a_key(line: &str) -> Option<usize> {
+    const END: &str = "PRIVATE KEY-----";
+    let begin = line.find("-----BEGIN ")?;
+    let end = line[begin..].find(END)?;
+    Some(begin + end + END.len())
+}
+
+/// What follows the header of a private key is its base64, perhaps after lines about its
+/// encryption; documentation has the header alone, or dots below it. In JSON and `.env` files the lines may be one, with
+/// `\n` between them.
 fn begins_a_key<'l>(rest: &str) -> Option<Seen<'l>> {
     let is_body = |line: &str| {
-        let line = line.trim();
+        let line = line.trim_matches(|c: char| c.is_whitespace() || "\"'\\,".contains(c));
         line.len() >= 32 && line.chars().all(|c| c.is_ascii_alphanumeric() || "+/=".contains(c))
     };
-    rest.lines().take(4).any(is_body).then(|| Seen::new("private key", None))
+    let lines = rest.lines().flat_map(|line| line.split("\\n"));
+    lines.take(5).any(is_body).then(|| Seen::new("private key", None))
 }
 
 fn token<'l>(word: &'l str, forms: &TokenForms) -> Option<Seen<'l>> {
     if word.len() < LEAST {
         return None;
     }
-    // `TOKEN=ghp_…` is one word here, padding may follow, and a sentence may end with it.
-    let name = word.trim_end_matches(['.', '=']).rfind('=').map_or(0, |at| at + 1);
-    let word = word[name..].trim_end_matches('.');
+    // `TOKEN=ghp_…` is one word here, and a sentence may end with it. A `=` may be part of the token as well.
+    let word = word.trim_end_matches('.');
+    let after = word.match_indices('=').map(|(at, _)| at + 1);
+    std::iter::once(0).chain(after).find_map(|begin| whole_token(&word[begin..], forms))
+}
+
+fn whole_token<'l>(word: &'l str, forms: &TokenForms) -> Option<Seen<'l>> {
     if let Some(form) = forms.of(word) {
         let (kind, pattern) = (form.kind.clone().into(), Some(form.pattern.clone()));
         return Some(Seen { kind, pattern, value: Some(word) });
@@ -250,15 +264,14 @@ fn password_in_address(line: &str) -> Option<Seen<'_>> {
 /// `password: "…"`, `API_KEY=…`, where the value has no words in it.
 fn named_value(line: &str) -> Option<Seen<'_>> {
     let lower = line.to_ascii_lowercase();
-    for name in NAMES {
-        let Some(at) = lower.find(name) else { continue };
+    for (at, name) in NAMES.iter().flat_map(|name| lower.match_indices(name)) {
         let rest = line.get(at + name.len()..)?;
         let rest = rest.trim_start_matches(['"', '\'', '`', ' ']);
         let Some(value) = rest.strip_prefix([':', '=']) else { continue };
         let value = value.trim_start_matches(['"', '\'', '`', ' ', '=']);
         let value = value.strip_prefix("Bearer ").unwrap_or(value);
         let end = value
-            .find(|c: char| !(c.is_ascii_alphanumeric() || "-_+/=.".contains(c)))
+            .find(|c: char| !(c.is_ascii_alphanumeric() || "-_+/=.~".contains(c)))
             .unwrap_or(value.len());
         let value = &value[..end];
         let has = |test: fn(&char) -> bool| value.chars().any(|c| test(&c));
@@ -270,7 +283,9 @@ fn named_value(line: &str) -> Option<Seen<'_>> {
             && has(char::is_ascii_digit);
         // What stands for a value on the agent's side is what belongs here.
         let placeholder = ["kloak_", "kloak:", "nl:"].iter().any(|form| value.starts_with(form));
-        let separated = value.chars().filter(|c| matches!(c, '.' | '/')).count() > 1;
+        // Base64 has slashes of its own.
+        let is_padded = value.ends_with('=') && value.len() % 4 == 0 && !value.contains('.');
+        let separated = !is_padded && value.chars().filter(|c| matches!(c, '.' | '/')).count() > 1;
         if !placeholder
             && value.len() >= 20
             && !separated

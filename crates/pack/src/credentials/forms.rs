@@ -42,6 +42,7 @@ struct Form {
 
 const FORMS: &[Form] = &[
     Form { kind: "Anthropic API key", prefix: "sk-ant-", least: 32, extra: "-_" },
+    Form { kind: "Atlassian API token", prefix: "ATATT3", least: 100, extra: "-_=." },
     Form { kind: "AWS access key id", prefix: "AKIA", least: 16, extra: "" },
     Form { kind: "AWS temporary key id", prefix: "ASIA", least: 16, extra: "" },
     Form { kind: "DigitalOcean token", prefix: "dop_v1_", least: 64, extra: "" },
@@ -72,6 +73,8 @@ const FORMS: &[Form] = &[
     Form { kind: "Slack user token", prefix: "xoxp-", least: 40, extra: "-" },
     Form { kind: "Stripe live key", prefix: "sk_live_", least: 24, extra: "" },
     Form { kind: "Stripe restricted key", prefix: "rk_live_", least: 24, extra: "" },
+    Form { kind: "Stripe restricted test key", prefix: "rk_test_", least: 24, extra: "" },
+    Form { kind: "Stripe test key", prefix: "sk_test_", least: 24, extra: "" },
     Form { kind: "Supabase token", prefix: "sbp_", least: 40, extra: "" },
     Form { kind: "Vault token", prefix: "hvs.", least: 24, extra: "-_" },
 ];

@@ -57,6 +57,22 @@ fn the_corpus_is_told_apart() {
     assert_eq!(findings, [], "{} lines of documentation", clean.lines().count());
 }
 
+/// JSON and `.env` files write its lines as one.
+#[test]
+fn a_private_key_on_one_line_is_found() {
+    let body = filled("{60}");
+    for line in [
+        format!(
+            r#""private_key": "-----BEGIN PRIVATE KEY-----\n{body}\n-----END PRIVATE KEY-----\n","#
+        ),
+        format!(r"KEY='-----BEGIN EC PRIVATE KEY-----\n{body}\n-----END EC PRIVATE KEY-----'"),
+    ] {
+        let findings = scan("f", line.as_bytes(), &TokenForms::default());
+        let kinds: Vec<&str> = findings.iter().map(|found| found.kind.as_ref()).collect();
+        assert_eq!(kinds, ["private key"], "{line}");
+    }
+}
+
 #[test]
 fn a_line_may_say_that_it_holds_none() {
     let line = filled("api_key = {40}");
