@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use keyless_core::Error;
+use keyless_core::{Code, Error, SafeText};
 use keyless_daemon::{
     Places,
     vault::{Passphrase, Vault},
@@ -16,6 +16,9 @@ use crate::{
     prompt,
     ui::{Ui, in_rows},
 };
+
+/// Where the phrase goes without being shown.
+const OTHER_WAY: &str = "--recovery-file FILE";
 
 pub(super) async fn run(ui: &Ui, args: InitArgs) -> Result<ExitCode, Error> {
     let places = Places::from_environment()?;
@@ -37,12 +40,24 @@ pub(super) async fn run(ui: &Ui, args: InitArgs) -> Result<ExitCode, Error> {
         ui.answer("init", &data, &text);
         return Ok(ExitCode::SUCCESS);
     }
-    let text = format!(
+    let told = format!(
         "Made the store {store_path}.\n\n\
          Recovery phrase, shown this once. Write it down: it opens the store when the passphrase is lost.\n\n\
-         {}\n\nNext: keyless secret add team/github/token --to api.github.com --to github.com --env GITHUB_TOKEN\n",
+         {}\n\n",
         in_rows(&words)
     );
-    ui.answer("init", &json!({ "store": store_path, "recovery_phrase": *words }), &text);
+    let next = "Next: keyless secret add team/github/token --to api.github.com --to github.com --env GITHUB_TOKEN\n";
+    if ui.is_json() || prompt::need_terminal(OTHER_WAY).is_err() {
+        let data = json!({ "store": store_path, "recovery_phrase": *words });
+        ui.answer("init", &data, &format!("{told}{next}"));
+        return Ok(ExitCode::SUCCESS);
+    }
+    ui.line(told.trim_end_matches('\n'));
+    if !prompt::acknowledged("Is it written down?", OTHER_WAY)? {
+        let words = "the store is made, and nobody has its recovery phrase: keyless vault envelope change recovery \
+                     shows another";
+        return Err(Error::with(Code::Usage, SafeText::words(words)));
+    }
+    ui.line(next.trim_end_matches('\n'));
     Ok(ExitCode::SUCCESS)
 }

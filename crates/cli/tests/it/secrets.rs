@@ -287,6 +287,37 @@ fn a_placeholder_can_look_alike() {
     world.assert_received(&origin);
 }
 
+/// Who has not written the words down is not told that all is well.
+#[test]
+fn the_recovery_phrase_wants_an_acknowledgement_at_a_terminal() {
+    let world = World::empty();
+    let pass = world.another_value();
+    let init = world.keyless(&["init"]).without_passphrase();
+    let script = format!(
+        "expect(': '); say({pass:?} + '\\n'); expect(': '); say({pass:?} + '\\n')\n\
+         expect('written down?'); say('\\n'); finish(code=2)"
+    );
+    let screen = at_a_terminal(&world, init, &script);
+    assert!(screen.contains("keyless vault envelope change recovery"), "{screen}");
+    assert!(!screen.contains("Next: "), "{screen}");
+}
+
+#[test]
+fn passphrases_that_differ_make_no_store() {
+    let world = World::empty();
+    let (pass, slip) = (world.another_value(), world.another_value());
+    let store = world.home.keyless_home().join("store.db");
+    let init = world.keyless(&["init"]).without_passphrase();
+    let script = format!(
+        "expect(': '); say({pass:?} + '\\n'); expect(': '); say({slip:?} + '\\n')\n\
+         expect('passphrases differ'); expect('New passphrase')\n\
+         assert not os.path.exists({store:?})\n\
+         say({pass:?} + '\\n'); expect(': '); say({pass:?} + '\\n')\n\
+         expect('written down?'); say('y\\n'); finish(code=0)"
+    );
+    at_a_terminal(&world, init, &script);
+}
+
 #[test]
 fn typed_values_are_not_echoed() {
     let mut world = World::empty();
@@ -294,7 +325,8 @@ fn typed_values_are_not_echoed() {
     let (pass, value) = (world.another_value(), world.canary.value().to_owned());
     let keyless = |arguments: &[&str]| world.keyless(arguments).without_passphrase();
     let script = format!(
-        "expect(': '); say({pass:?} + '\\n'); expect(': '); say({pass:?} + '\\n'); finish(code=0)"
+        "expect(': '); say({pass:?} + '\\n'); expect(': '); say({pass:?} + '\\n')\n\
+         expect('written down?'); say('y\\n'); expect('Next: '); finish(code=0)"
     );
     let screen = at_a_terminal(&world, keyless(&["init"]), &script);
     assert!(screen.contains("Recovery phrase, shown this once"), "{screen}");
