@@ -33,6 +33,8 @@ const STAND_INS: &[&str] = &[
 /// Why a value looks like none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weakness {
+    /// What a program puts a value in place of, such as `${TOKEN}` or `@secret:team/api/token`.
+    Reference,
     /// Under twelve characters.
     Short,
     /// A word that people put where a value should be.
@@ -44,6 +46,9 @@ pub enum Weakness {
 impl Weakness {
     /// What is weak about `value`, if anything is.
     pub fn of(value: &[u8]) -> Option<Self> {
+        if is_reference(value) {
+            return Some(Self::Reference);
+        }
         if is_stand_in(value) {
             return Some(Self::StandIn);
         }
@@ -57,6 +62,21 @@ impl Weakness {
         let distinct = seen.iter().filter(|seen| **seen).count();
         (distinct < MIN_DISTINCT).then_some(Self::Uniform)
     }
+}
+
+/// The whole value names another one: an alias, a variable, a template's placeholder, 1Password's address of a secret.
+fn is_reference(value: &[u8]) -> bool {
+    let Ok(text) = std::str::from_utf8(value) else { return false };
+    let text = text.trim();
+    let between = |begin, end| text.strip_prefix(begin).and_then(|rest| rest.strip_suffix(end));
+    let is_variable = |name: &str| {
+        name.starts_with(|c: char| c.is_ascii_uppercase() || c == '_')
+            && name.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_')
+    };
+    ["@secret:", "op://"].iter().any(|scheme| text.starts_with(scheme))
+        || between("{{", "}}").is_some()
+        || between("${", "}").is_some()
+        || text.strip_prefix('$').is_some_and(is_variable)
 }
 
 /// The whole value is a stand-in, perhaps with digits or a number sign after it (`changeme123`).
@@ -84,7 +104,12 @@ mod tests {
             ("CHANGE_ME_123", Weakness::StandIn),
             ("<your-api-key-here>", Weakness::StandIn),
             ("xxxxxxxxxxxxxxxxxxxx", Weakness::StandIn),
-            ("${TOKEN}", Weakness::StandIn),
+            ("${TOKEN}", Weakness::Reference),
+            ("${{ secrets.DEPLOY_TOKEN }}", Weakness::Reference),
+            ("$GITHUB_DEPLOY_TOKEN_2", Weakness::Reference),
+            ("@secret:team/github/token", Weakness::Reference),
+            ("{{nl:github/DEPLOY_TOKEN}}", Weakness::Reference),
+            ("op://vault/github/deploy-token\n", Weakness::Reference),
             ("hunter2", Weakness::Short),
             ("äöüäöü", Weakness::Short),
             ("0000000000000000000000", Weakness::Uniform),
@@ -104,6 +129,8 @@ mod tests {
             "xoxb-123456789012-abcdef",
             "postgres://app:s3cr3t@db.internal/app",
             "correct horse battery",
+            "$2b$12$R9h/cIPz0gi.URNNX3kh2O",
+            "$aB3dE5fG7hJ9kL",
             "9b1deb4d-3b7d-4bad-9bdd-2b0d7b3dcb6d",
         ] {
             assert_eq!(Weakness::of(value.as_bytes()), None, "{value}");
