@@ -14,8 +14,8 @@ use std::{
 
 use keyless_core::{ApproveOnUse, Code, Destination, EgressRule, Error, SafeText, SecretPath};
 use keyless_vault::{
-    EnvMeaning, EnvName, IndexFile, Inventory, Manifest, Metadata, Passphrase, Providers, Row,
-    SourceConfig, Vault,
+    EnvMeaning, EnvName, IndexFile, Inventory, Manifest, Metadata, Passphrase, Provider, Providers,
+    Row, SourceConfig, Variant, Vault,
 };
 use tempfile::TempDir;
 use uuid::Uuid;
@@ -190,9 +190,7 @@ impl Declared {
                 SafeText::default().and(path).and(" takes a person's word, and there is none");
             return Err(Error::with(Code::ApprovalRequired, words));
         }
-        let known =
-            self.index.secrets.get(path).and_then(|entry| entry.upkeep.pattern_id.as_deref());
-        let variant = self.providers.of_secret(path, known).map(|(_, variant)| variant);
+        let variant = self.known(path, row).map(|(_, variant)| variant);
         let env = row.env.clone().or_else(|| variant.and_then(|variant| variant.env_var.clone()));
         let variable = EnvName::parse(found).map_err(|_| Error::new(Code::Usage))?;
         let metadata =
@@ -216,6 +214,14 @@ impl Declared {
         Ok(Ok(metadata))
     }
 
+    /// What the catalog knows of a secret, if that is one token and no other.
+    fn known(&self, path: &SecretPath, row: &Row) -> Option<(&Provider, &Variant)> {
+        let index = self.index.secrets.get(path);
+        let pattern = index.and_then(|entry| entry.upkeep.pattern_id.as_deref());
+        let variable = row.env.as_ref().map(EnvName::as_str);
+        self.providers.of_secret_alone(path, pattern, variable)
+    }
+
     /// Where a value is looked for, first to last: as the operator's index says, under the path's own variable, and under the
     /// names that the catalog knows for its service; the project's name for it only if that is one of them.
     fn variables(&self, path: &SecretPath, row: &Row) -> Vec<String> {
@@ -226,8 +232,7 @@ impl Declared {
             .into_iter()
             .collect();
         names.push(format!("KEYLESS_SECRET__{}", tail(path)));
-        let known = index.and_then(|entry| entry.upkeep.pattern_id.as_deref());
-        if let Some((provider, variant)) = self.providers.of_secret(path, known) {
+        if let Some((provider, variant)) = self.known(path, row) {
             let projects = row.env.as_ref().map(ToString::to_string);
             let is_its = |name: &String| {
                 let meaning = self.providers.of_variable(name);
@@ -313,6 +318,42 @@ mod tests {
         let error = chosen(&both, &[]).unwrap_err();
         assert!(error.contains(own) && error.contains("GITHUB_TOKEN"), "{error}");
         assert!(!error.contains("openai"), "{error}");
+    }
+
+    /// A service may issue several tokens, and each is taken from its own variable.
+    #[test]
+    fn a_secret_never_gets_another_token_of_its_service() {
+        let all = [
+            ("aws", &["AWS_SECRET_ACCESS_KEY", "AWS_ACCESS_KEY_ID"][..]),
+            ("datadog", &["DD_API_KEY", "DD_APP_KEY"]),
+            ("slack", &["SLACK_BOT_TOKEN", "SLACK_USER_TOKEN", "SLACK_APP_TOKEN"]),
+            ("twilio", &["TWILIO_AUTH_TOKEN", "TWILIO_API_SECRET"]),
+        ];
+        for (service, variables) in all {
+            for variable in variables {
+                let manifest = format!(
+                    "required = [\"team/{service}/main\"]\n[secret.\"team/{service}/main\"]\nenv_var = \"{variable}\""
+                );
+                let path = format!("team/{service}/main");
+                let taken = chosen(&declared(&manifest, ""), variables);
+                assert_eq!(taken, Ok(vec![(path, (*variable).to_owned())]));
+            }
+            // Nothing says which.
+            let open = declared(&format!("required = [\"team/{service}/main\"]"), "");
+            assert!(chosen(&open, variables).unwrap_err().contains("KEYLESS_SECRET__TEAM"));
+        }
+        for (path, variable) in [
+            ("team/aws/access-key", "AWS_ACCESS_KEY_ID"),
+            ("team/aws/secret-access-key", "AWS_SECRET_ACCESS_KEY"),
+            ("team/datadog/app-key", "DD_APP_KEY"),
+            ("team/slack/app-token", "SLACK_APP_TOKEN"),
+            ("team/twilio/api-secret", "TWILIO_API_SECRET"),
+        ] {
+            let named = declared(&format!("required = [\"{path}\"]"), "");
+            let set: Vec<&str> = all.iter().flat_map(|(_, names)| names.iter().copied()).collect();
+            let taken = chosen(&named, &set);
+            assert_eq!(taken, Ok(vec![(path.to_owned(), variable.to_owned())]));
+        }
     }
 
     #[test]

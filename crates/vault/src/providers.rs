@@ -143,6 +143,28 @@ impl Providers {
         Some((provider, provider.variants.first()?))
     }
 
+    /// As [`of_secret`](Self::of_secret), where a value is taken by the answer and no person looks at it. A service that
+    /// issues several tokens has the one that is taken from `variable`, else the one that the path's last segment names;
+    /// nothing where that leaves more than one, as `team/datadog/key` does.
+    pub fn of_secret_alone(
+        &self,
+        path: &SecretPath,
+        pattern_id: Option<&str>,
+        variable: Option<&str>,
+    ) -> Option<(&Provider, &Variant)> {
+        if pattern_id.is_some() {
+            return self.of_secret(path, pattern_id);
+        }
+        let provider = self.provider(path.category())?;
+        let meaning = variable.and_then(|name| self.of_variable(name));
+        if let Some(EnvMeaning::Token(its, variant, _)) = meaning
+            && its.provider_id == provider.provider_id
+        {
+            return Some((provider, variant));
+        }
+        Some((provider, provider.variant_named(path.name())?))
+    }
+
     /// What Keyless itself says of getting a token of the kind that a project `declared`, for a secret of which
     /// [`of_secret`](Self::of_secret) knows nothing. A project's word comes from the agent's side: it chooses among
     /// texts that are part of Keyless, to be read by a person, and is good for no host, no variable and no format.
@@ -206,6 +228,30 @@ impl Providers {
 }
 
 impl Provider {
+    /// The token of that name among this service's: the only one, or one of several that are taken from one variable.
+    fn variant_named(&self, name: &str) -> Option<&Variant> {
+        let variable = name.to_ascii_uppercase().replace('-', "_");
+        let service = self.provider_id.to_ascii_uppercase().replace('-', "_");
+        let of_id = |variant: &Variant| variant.id.strip_suffix(name).map(ToOwned::to_owned);
+        let of_variable = |variant: &Variant| {
+            let env = variant.env_var.as_ref()?.as_str();
+            env.strip_suffix(&variable).map(ToOwned::to_owned)
+        };
+        let whole = |variant: &&Variant| {
+            of_id(variant).is_some_and(|rest| rest == format!("{}-", self.provider_id))
+                || of_variable(variant).is_some_and(|rest| rest == format!("{service}_"))
+        };
+        let end = |variant: &&Variant| {
+            of_id(variant).is_some_and(|rest| rest.ends_with('-'))
+                || of_variable(variant).is_some_and(|rest| rest.ends_with('_'))
+        };
+        let all = || self.variants.iter();
+        let named = [all().filter(whole).collect(), all().filter(end).collect(), all().collect()];
+        let named: Vec<&Variant> = named.into_iter().find(|some: &Vec<_>| !some.is_empty())?;
+        let first = *named.first()?;
+        named.iter().all(|one| one.env_var == first.env_var).then_some(first)
+    }
+
     /// A check carries the token: whoever writes it in a project or at an address may read with it, and change nothing.
     fn drop_checks_that_write(&mut self) {
         for variant in &mut self.variants {

@@ -217,6 +217,24 @@ fn a_secret_is_known_by_pattern_or_by_path() {
 }
 
 #[test]
+fn who_takes_a_value_alone_is_not_told_one_of_several_tokens() {
+    let providers = Providers::bundled();
+    let alone = |at: &str, variable| {
+        let known = providers.of_secret_alone(&path(at), None, variable);
+        known.map(|(_, variant)| variant.id.as_str())
+    };
+    assert_eq!(alone("team/datadog/key", None), None);
+    assert_eq!(alone("team/datadog/key", Some("DATADOG_APP_KEY")), Some("datadog-app-key"));
+    assert_eq!(alone("team/datadog/key", Some("GITHUB_TOKEN")), None);
+    assert_eq!(alone("team/datadog/api-key", None), Some("datadog-api-key"));
+    assert_eq!(alone("team/slack/token", None), None);
+    assert_eq!(alone("team/openai/whatever", None), Some("openai-key"));
+    // All that it might be are taken from one variable.
+    assert_eq!(alone("team/stripe/key", None), Some("stripe-live-secret"));
+    assert_eq!(alone("team/github/token", None), Some("github-fine-grained-pat"));
+}
+
+#[test]
 fn a_projects_word_chooses_a_text_of_ours_and_no_more() {
     let providers = Providers::bundled();
     let guide = |at: &str, vaults, declared| {
