@@ -231,15 +231,7 @@ impl Call<'_> {
                 let yes = self.yes("Remove the module from agentpack.yaml?")?;
                 self.answer(commands::remove(at, request, &remove.module_id, yes)?, words::module)
             }
-            PackCommand::Rollback(rollback) if dry_run => {
-                let answer = commands::rollback_preview(at, request, &rollback.to)?;
-                self.answer(answer, words::rollback_preview)
-            }
-            PackCommand::Rollback(rollback) => {
-                let yes = self.yes("Roll back? What is overwritten is backed up.")?;
-                let answer = commands::rollback(at, request, &rollback.to, yes, &Unwatched)?;
-                self.answer(answer, words::rollback)
-            }
+            PackCommand::Rollback(rollback) => self.rollback(&rollback.to),
             PackCommand::Schema => {
                 self.answer(Answer::new(catalog::schema()), catalog::schema_words)
             }
@@ -297,6 +289,16 @@ impl Call<'_> {
                 )
             }
         }
+    }
+
+    fn rollback(&self, to: &str) -> Outcome {
+        let (at, request) = (&self.surroundings, &self.request);
+        if self.args.global.dry_run {
+            let answer = commands::rollback_preview(at, request, to)?;
+            return self.answer(answer, words::rollback_preview);
+        }
+        let yes = self.yes("Roll back? What is overwritten is backed up.")?;
+        self.answer(commands::rollback(at, request, to, yes, &Unwatched)?, words::rollback)
     }
 
     /// Tools for agents; nothing else may be on stdout.

@@ -95,7 +95,7 @@ fn a_dry_run_writes_nothing() {
     let first = deploy(&world)["snapshot_id"].as_str().unwrap().to_owned();
     write(&world, "modules/base/AGENTS.md", "Be kinder.\n");
     deploy(&world);
-    let before = picture(world.home.home());
+    let before = picture(&world.home.home());
     for words in [
         "add prompt local:modules/base/AGENTS.md",
         "adopt-secret skill:many --path team/github/token",
@@ -111,8 +111,9 @@ fn a_dry_run_writes_nothing() {
         "update",
     ] {
         let arguments: Vec<&str> = words.split(' ').chain(["--dry-run", "--yes"]).collect();
-        let seen = world.keyless(&[&["pack"], arguments.as_slice()].concat()).run().exits(1);
-        assert!(seen.errors().contains("can't say beforehand what"), "{words}: {}", seen.errors());
+        let told = world.keyless(&[&["pack"], arguments.as_slice()].concat()).run();
+        let told = told.exits(1).errors();
+        assert!(told.contains("can't say beforehand what"), "{words}: {told}");
     }
     let refused = run(&world, &["lock", "--yes", "--dry-run"]).exits(1).json();
     assert_eq!(refused["errors"][0]["code"], "E_ARGUMENTS_INVALID");
@@ -122,7 +123,7 @@ fn a_dry_run_writes_nothing() {
     assert_eq!(back["changes"].as_array().unwrap().len(), 1);
     let told = world.keyless(&["pack", "rollback", "--to", &first, "--dry-run"]).run().ok();
     assert!(told.contains("AGENTS.md") && told.contains("Nothing was written"), "{told}");
-    assert!(picture(world.home.home()) == before, "nothing is written");
+    assert!(picture(&world.home.home()) == before, "nothing is written");
 }
 
 /// Whoever reviews a diff sees all of it: a module can't hide a line, or write one of ours.
