@@ -324,8 +324,7 @@ mod tests {
     #[test]
     fn a_secret_never_gets_another_token_of_its_service() {
         let all = [
-            ("aws", &["AWS_SECRET_ACCESS_KEY", "AWS_ACCESS_KEY_ID"][..]),
-            ("datadog", &["DD_API_KEY", "DD_APP_KEY"]),
+            ("datadog", &["DD_API_KEY", "DD_APP_KEY"][..]),
             ("slack", &["SLACK_BOT_TOKEN", "SLACK_USER_TOKEN", "SLACK_APP_TOKEN"]),
             ("twilio", &["TWILIO_AUTH_TOKEN", "TWILIO_API_SECRET"]),
         ];
@@ -343,8 +342,6 @@ mod tests {
             assert!(chosen(&open, variables).unwrap_err().contains("KEYLESS_SECRET__TEAM"));
         }
         for (path, variable) in [
-            ("team/aws/access-key", "AWS_ACCESS_KEY_ID"),
-            ("team/aws/secret-access-key", "AWS_SECRET_ACCESS_KEY"),
             ("team/datadog/app-key", "DD_APP_KEY"),
             ("team/slack/app-token", "SLACK_APP_TOKEN"),
             ("team/twilio/api-secret", "TWILIO_API_SECRET"),

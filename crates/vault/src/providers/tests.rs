@@ -228,6 +228,9 @@ fn who_takes_a_value_alone_is_not_told_one_of_several_tokens() {
     assert_eq!(alone("team/datadog/key", Some("GITHUB_TOKEN")), None);
     assert_eq!(alone("team/datadog/api-key", None), Some("datadog-api-key"));
     assert_eq!(alone("team/slack/token", None), None);
+    assert_eq!(alone("team/aws/key", None), None);
+    let id = alone("team/aws/main", Some("AWS_ACCESS_KEY_ID"));
+    assert_eq!((id, alone("team/aws/access-key", None)), (Some("aws-access-key"), id));
     assert_eq!(alone("team/openai/whatever", None), Some("openai-key"));
     // All that it might be are taken from one variable.
     assert_eq!(alone("team/stripe/key", None), Some("stripe-live-secret"));
