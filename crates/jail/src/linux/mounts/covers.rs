@@ -48,7 +48,7 @@ impl Covers {
         let show = ground.show.iter().map(Path::new);
         let shown: BTreeSet<PathBuf> = resolved(&mut known, show).collect();
         let hidden = hidden(ground, &shown, &mut known);
-        let aliases = aliases(ground, &hidden, &surroundings.mounts);
+        let aliases = aliases(ground, &hidden, surroundings);
         let also = surroundings.ways_out.iter().chain(&aliases).map(PathBuf::as_path);
         let mut wanted = BTreeMap::new();
         for path in hidden.into_iter().chain(resolved(&mut known, also)) {
@@ -197,15 +197,16 @@ fn hidden(ground: &Ground, shown: &BTreeSet<PathBuf>, known: &mut Canonical) -> 
     hidden
 }
 
-/// Where what is to be hidden shows under other names. In a jail that sees the system's folders alone,
-/// whatever is mounted there is the system's.
-fn aliases(ground: &Ground, hidden: &[PathBuf], mountinfo: &str) -> Vec<PathBuf> {
-    if ground.read_only {
-        return Vec::new();
-    }
-    let mounts = Mounts::parse(mountinfo);
-    let others = hidden.iter().flat_map(|path| mounts.other_names(path));
-    others.filter(|other| other.metadata().is_ok()).collect()
+/// Where what is to be hidden, and what leads out, shows under other names. In a jail that sees the system's folders alone,
+/// files that are mounted there are the system's.
+fn aliases(ground: &Ground, hidden: &[PathBuf], surroundings: &Surroundings) -> Vec<PathBuf> {
+    let mounts = Mounts::parse(&surroundings.mounts);
+    let hidden = hidden.iter().filter(|_| !ground.read_only);
+    let others = hidden.chain(&surroundings.ways_out).flat_map(|path| mounts.other_names(path));
+    let existing = others.filter(|other| other.metadata().is_ok());
+    // Of what the jail replaces, sockets may lie in every folder; single files are mounted from there as the system's.
+    let runtime = mounts.other_names(Path::new("/run")).into_iter().filter(|other| other.is_dir());
+    existing.chain(runtime.filter(|other| !other.starts_with("/run"))).collect()
 }
 
 /// The emptiest file that a program which expects to find one there still understands.

@@ -42,6 +42,7 @@ impl Surroundings {
         // A name may be one of another mount namespace, and something else in ours.
         ways_out.retain(|path| path.metadata().is_ok_and(|file| file.file_type().is_socket()));
         ways_out.extend(kernel_mounts(&mounts));
+        ways_out.extend(mounted_sockets(&mounts));
         let home = ground.home.as_ref().map(|home| (Path::new(home), 1));
         for (folder, depth) in [("/tmp", 2), ("/var/tmp", 1)]
             .map(|(folder, depth)| (Path::new(folder), depth))
@@ -100,6 +101,13 @@ fn bound_sockets(listed: &str) -> Vec<PathBuf> {
     paths
 }
 
+/// Sockets that are mounted by themselves, as containers get that of their host: they are bound in another network namespace,
+/// whose list is not ours.
+fn mounted_sockets(mountinfo: &str) -> impl Iterator<Item = PathBuf> {
+    mount_points(mountinfo)
+        .filter(|path| path.metadata().is_ok_and(|file| file.file_type().is_socket()))
+}
+
 /// Mounts of kernel file systems elsewhere than where the jail replaces them (in a chroot, say): the
 /// host's processes and devices would show there.
 fn kernel_mounts(mountinfo: &str) -> Vec<PathBuf> {
@@ -146,6 +154,17 @@ fn find_sockets(folder: &Path, depth: u8, found: &mut Vec<PathBuf>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_socket_that_is_mounted_by_itself_is_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let (socket, file) = (folder.path().join("docker.sock"), folder.path().join("hosts"));
+        let _bound = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        fs::write(&file, "").unwrap();
+        let line = |at: &Path| format!("30 22 0:25 /x {} rw - tmpfs tmpfs rw\n", at.display());
+        let mounts = [line(&socket), line(&file), line(Path::new("/gone"))].concat();
+        assert_eq!(mounted_sockets(&mounts).collect::<Vec<_>>(), [socket]);
+    }
 
     #[test]
     fn sockets_are_read_from_the_kernels_list() {
