@@ -47,7 +47,9 @@ pub(super) async fn run(ui: &Ui, args: InitArgs) -> Result<ExitCode, Error> {
         in_rows(&words)
     );
     let next = "Next: keyless secret add team/github/token --to api.github.com --to github.com --env GITHUB_TOKEN\n";
-    if ui.is_json() || prompt::need_terminal(OTHER_WAY).is_err() {
+    // Who gave the passphrase in a file may be a script that has a terminal.
+    let is_attended = prompt::factor_file(&args.factor).is_none();
+    if ui.is_json() || !is_attended || prompt::need_terminal(OTHER_WAY).is_err() {
         let data = json!({ "store": store_path, "recovery_phrase": *words });
         ui.answer("init", &data, &format!("{told}{next}"));
         return Ok(ExitCode::SUCCESS);

@@ -222,6 +222,7 @@ fn a_new_passphrase_is_asked_for_until_it_can_be_used() {
          expect('characters or more): '); say('correct horse battery\\n'); expect('Once more: ')\n\
          say('correct horse batery\\n'); expect('The two passphrases differ.')\n\
          expect('characters or more): '); say('correct horse battery\\n'); expect('Once more: ')\n\
-         say('correct horse battery\\n'); expect('Made the store'); finish(code=0)",
+         say('correct horse battery\\n'); expect('Made the store')\n\
+         expect('written down?'); say('y\\n'); finish(code=0)",
     );
 }
