@@ -226,7 +226,7 @@ mod tests {
         // It writes on and on.
         let writing = tokio::spawn(async move { while held.write_all(b".").await.is_ok() {} });
         let bounds =
-            Bounds { time: Duration::from_secs(3_600), grace: Duration::ZERO, output: 1 << 20 };
+            Bounds { time: Duration::from_hours(1), grace: Duration::ZERO, output: 1 << 20 };
         let ended = timeout(LEFT * 10, run_to_end(running, None, &bounds)).await.unwrap().unwrap();
         assert!(ended.captured.joint.starts_with(b"all is well"));
         writing.await.unwrap();

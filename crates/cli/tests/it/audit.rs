@@ -128,7 +128,8 @@ fn a_sound_log_verifies() {
     let world = World::with_token();
     world.agent(&["true"]).run().ok();
     let found = json!({
-        "entries": 5, "status": "valid", "head_checked": false, "checkpoints": 0, "removed": 0,
+        "entries": 5, "status": "valid", "head_checked": false, "checkpoints": 0, "checkpoints_elsewhere": 0,
+        "removed": 0,
         "verification": "full",
     });
     let open = world.keyless(&["audit", "verify", "--json"]).without_passphrase().run().data();

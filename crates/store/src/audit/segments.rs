@@ -244,10 +244,10 @@ pub(super) async fn last_accepted(
     sealer: Option<&dyn HeadSealer>,
 ) -> Result<Option<AcceptedAt>, StoreError> {
     let Some(sealer) = sealer else { return Ok(None) };
-    let sealed = of_chain(connection, chain).await?.into_iter();
-    let sealed = sealed.filter(|row| row.is_sealed_by(sealer)).map(|row| row.segment);
+    let rows = of_chain(connection, chain).await?.into_iter();
+    let vouched = rows.filter(|row| row.is_sealed_by(sealer)).map(|row| row.segment);
     let accepted = |part: Segment| Some((part.last_sequence, part.broken?.accepted_at));
-    Ok(sealed.filter_map(accepted).max_by(|(_, one), (_, other)| one.cmp(other)))
+    Ok(vouched.filter_map(accepted).max_by(|(_, one), (_, other)| one.cmp(other)))
 }
 
 /// Where the part that was closed last ends, which the key vouches for if it is at hand.

@@ -85,10 +85,8 @@ fn words(log: &VerifiedLog, sealed: bool, incremental: bool) -> String {
         count => words.extend([format!("{count} checkpoints fit.\n")]),
     }
     if *elsewhere > 0 {
-        words += &format!(
-            "{elsewhere} more are about entries that were removed or are on another machine: verify with \
-             --checkpoints there.\n"
-        );
+        let told = "more are about entries that were removed or are on another machine: verify with --checkpoints there.";
+        words.extend([format!("{elsewhere} {told}\n")]);
     }
     let chain = |chain: &VerifiedChain| format!("  {}: {} entries\n", chain.name, chain.entries);
     words + &named(chains).map(chain).collect::<String>()

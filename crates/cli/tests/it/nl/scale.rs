@@ -195,7 +195,7 @@ fn a_thousand_actions_leave_nothing() {
         (
             json!({
                 "type": "exec",
-                "template": format!("(setsid sh -c ': {mark}; sleep 300; :' &); printf %s {{{{nl:db/PASSWORD}}}} | tee /tmp/left"),
+                "template": format!("(setsid sh -c ': {mark}; sleep 300; :' &); printf %s {{{{nl:db/PASSWORD}}}} | sort -o /tmp/left; printf %s \"$(cat /tmp/left)\""),
             }),
             "[REDACTED:db/PASSWORD]",
         ),

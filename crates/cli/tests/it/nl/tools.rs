@@ -109,6 +109,7 @@ fn tools_of_the_nl_set_are_messages() {
 fn what_a_person_allows_the_tools_counts_for_the_actions_of_the_same_agent() {
     let world = with_secrets();
     world.keyless(&["secret", "set", BOXED, "--approve-on-use", "session"]).run().ok();
+    world.declares(format!("required = [\"{BOXED}\"]\n"));
     granted(&world, MCP, &["db/*"]);
     unlock(&world);
     let start = || {
