@@ -12,7 +12,7 @@ use zeroize::Zeroizing;
 use crate::{
     executor::Work,
     kept::{self, RENDERED_MODE, Rendered, SECURE_DIRECTORY, Shelf},
-    material::{Material, Materials, nul_warning},
+    material::{Material, Materials},
     ports::{Command, Entry, Exchanged, File, Known, Reach},
     script::{Stand, prelude, script, variable},
 };
@@ -175,12 +175,11 @@ impl<'a> Preparing<'a> {
             Handle::parse_alone(field, text).map_err(|_| Error::new(Code::PlaceholderInvalid))?;
         Ok(self.materials.of(&handle)?.1)
     }
-    /// A value without NUL bytes, and a warning where that is not all of it.
+
+    /// A value as text, and a warning where that is not all of it.
     fn text_of(&mut self, material: &Material) -> Zeroizing<Vec<u8>> {
-        let (bytes, lost) = material.without_nul();
-        if lost > 0 {
-            self.warnings.push(nul_warning(material, lost));
-        }
+        let (bytes, warning) = material.without_nul();
+        self.warnings.extend(warning);
         bytes
     }
 
@@ -269,11 +268,7 @@ pub(crate) fn render(
         permissions: work.permissions.clone(),
         until: kept::until(life),
     };
-    let warning = |material: &Material| {
-        let (_, lost) = material.without_nul();
-        (lost > 0).then(|| nul_warning(material, lost))
-    };
-    let warnings = materials.all().iter().filter_map(warning).collect();
+    let warnings = materials.all().iter().filter_map(|material| material.without_nul().1).collect();
     Ok(Some((rendered, resolved, warnings)))
 }
 

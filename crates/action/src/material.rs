@@ -68,16 +68,18 @@ impl Materials {
 }
 
 impl Material {
-    /// Without NUL bytes, which no variable can hold, and how many were left out.
-    pub(crate) fn without_nul(&self) -> (Zeroizing<Vec<u8>>, usize) {
+    /// Without NUL bytes, which no variable can hold, and what the agent is told where some were left out.
+    pub(crate) fn without_nul(&self) -> (Zeroizing<Vec<u8>>, Option<String>) {
         let kept: Vec<u8> = self.bytes.iter().copied().filter(|byte| *byte != 0).collect();
         let lost = self.bytes.len() - kept.len();
-        (Zeroizing::new(kept), lost)
+        let name = self.secret.handle.as_written();
+        let warning = (lost > 0).then(|| format!("{name}: {lost} NUL bytes were left out"));
+        (Zeroizing::new(kept), warning)
     }
 
     fn known(&self) -> impl Iterator<Item = Known> {
-        let (bare, lost) = self.without_nul();
-        let bare = (lost > 0 && !bare.is_empty()).then_some(bare);
+        let (bare, warning) = self.without_nul();
+        let bare = warning.map(|_| bare).filter(|bare| !bare.is_empty());
         let name = self.secret.handle.as_written();
         let known = |value| Known { name: name.to_owned(), value };
         std::iter::once(self.bytes.clone()).chain(bare).map(known)
@@ -87,9 +89,4 @@ impl Material {
 fn missing(handle: &Handle) -> Error {
     let words = SafeText::default().as_they_wrote(handle.as_written());
     Error::with(Code::SecretNotFound, words)
-}
-
-/// What the agent is told of NUL bytes that were left out.
-pub(crate) fn nul_warning(material: &Material, lost: usize) -> String {
-    format!("{}: {lost} NUL bytes were left out", material.secret.handle.as_written())
 }
