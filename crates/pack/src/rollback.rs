@@ -426,10 +426,8 @@ impl Scene<'_> {
                 .hint("move the directory away"));
             }
             // Its only copy may be the backup, which is kept then.
-            let adopted = !before.is_absent()
-                && !deployed.files.contains_key(place)
-                && !is_manifest(file_name(path.as_str()))
-                && !servers::is_server_file(*target, full);
+            let adopted =
+                !before.is_absent() && !deployed.files.contains_key(place) && is_ordinary(place);
             steps.push(Step { target: *target, root, path, op, before, after, adopted });
         }
         Ok(steps)
@@ -453,10 +451,13 @@ impl Scene<'_> {
 
 /// Whether a deploy changed a file that was wholly ours already.
 fn is_of_ours(change: &SnapshotChange, place: &Place) -> bool {
-    matches!(change.op.as_str(), "update" | "delete")
-        && !change.adopted
-        && !is_manifest(file_name(&change.path))
-        && !servers::is_server_file(place.0, &place.1)
+    matches!(change.op.as_str(), "update" | "delete") && !change.adopted && is_ordinary(place)
+}
+
+/// Whether a file is of one owner: no manifest, and none that has servers of several.
+fn is_ordinary((target, full): &Place) -> bool {
+    let name = full.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    !is_manifest(name) && !servers::is_server_file(*target, full)
 }
 
 fn is_there(disk: &Disk, after: &After) -> bool {
