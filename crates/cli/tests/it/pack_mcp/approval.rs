@@ -15,8 +15,7 @@ use crate::{
 /// A config repo, a store, and an operator who wants to be asked.
 fn asking(when: &str) -> World {
     let world = with_repo(1);
-    let recovery = world.operator_file("recovery");
-    world.keyless(&["init", "--recovery-file", recovery.to_str().unwrap()]).run().ok();
+    world.make_store();
     ask(&world, when);
     world
 }

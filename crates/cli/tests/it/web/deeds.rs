@@ -14,8 +14,7 @@ use crate::{
 #[test]
 fn a_deploy_is_allowed_with_its_diff_in_sight() {
     let world = with_repo(3);
-    let recovery = world.operator_file("recovery");
-    world.keyless(&["init", "--recovery-file", recovery.to_str().unwrap()]).run().ok();
+    world.make_store();
     world.home.write("keyless/config.toml", "[pack]\napprove_apply = \"tools\"\n").unwrap();
     write(&world, "modules/base/AGENTS.md", "Be kind\u{202e}.\n<script>alert(1)</script>\n");
     world.home.write("home/.codex/AGENTS.md", "Mine.\n").unwrap();
