@@ -79,7 +79,9 @@ impl World {
             let cost = KdfCost::dangerously_cheap();
             Vault::create_with(store, passphrase, cost).await.unwrap().1
         });
-        self.home.write("operator/recovery", format!("{}\n", *phrase.expose_to_operator())).unwrap();
+        self.home
+            .write("operator/recovery", format!("{}\n", *phrase.expose_to_operator()))
+            .unwrap();
     }
 
     /// A store with [`TOKEN`], which may go to [`ALLOWED`].
