@@ -146,11 +146,17 @@ fn sockets_of_the_host_refuse_and_their_list_is_empty() {
             .text();
         assert_ne!(text, "connected\n", "{}", path.display());
     }
-    let folder = tempfile::tempdir_in("/run").expect("a folder");
-    let path = folder.path().join("wanted.sock");
-    let _listener = UnixListener::bind(&path).expect("bound");
-    let scene = Scene::new(&["/usr/bin/python3", "-c", connect, path.to_str().expect("text")]);
-    assert_eq!(scene.with("show", vec![json!(path)]).play().text(), "connected\n");
+    // One of the places where sockets gather, of which the jail has its own.
+    let tmux = format!("/tmp/tmux-{}", rustix::process::getuid().as_raw());
+    fs::create_dir_all(&tmux).expect("made");
+    for folder in ["/run", &tmux] {
+        let folder = tempfile::tempdir_in(folder).expect("a folder");
+        let path = folder.path().join("wanted.sock");
+        let _listener = UnixListener::bind(&path).expect("bound");
+        let scene = Scene::new(&["/usr/bin/python3", "-c", connect, path.to_str().expect("text")]);
+        let text = scene.with("show", vec![json!(path)]).play().text();
+        assert_eq!(text, "connected\n", "{}", path.display());
+    }
 }
 
 #[test]

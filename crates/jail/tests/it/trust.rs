@@ -1,4 +1,4 @@
-use std::process::Command;
+use std::{fs, process::Command, thread};
 
 use crate::process::which;
 use crate::scene::{Scene, User, users};
@@ -52,6 +52,25 @@ fn openssl_finds_the_ca_in_the_directory_and_keeps_its_links() {
         assert_eq!(count.trim().parse::<usize>().expect("a number"), before + 1);
         let written = play("touch /etc/ssl/certs/mine 2>/dev/null && echo written || echo kept");
         assert_eq!(written, "kept\n");
+    }
+}
+
+/// Each in memory of its own: jails that start at the same time have the same process numbers.
+#[test]
+fn databases_of_the_home_are_replaced_in_many_jails_at_once() {
+    let text = || {
+        let scene = scene(User::Caller, "certutil -L -d sql:$HOME/.pki/nssdb; ls /tmp");
+        let home = scene.folder("home");
+        fs::create_dir_all(home.join(".pki/nssdb")).expect("made");
+        scene.variable("HOME", home.to_str().expect("text")).play().text()
+    };
+    let texts = thread::scope(|scope| {
+        let jails = [(); 6].map(|()| scope.spawn(text));
+        jails.map(|jail| jail.join().expect("ended"))
+    });
+    for text in texts {
+        assert!(text.contains("keyless") && text.contains("C,,"), "{text}");
+        assert!(!text.contains("nss"), "{text}");
     }
 }
 

@@ -115,10 +115,21 @@ impl Covers {
         for (number, (path, operation)) in operations.iter().enumerate() {
             let source = match operation {
                 Operation::Show(..) => continue,
-                Operation::Own(mode) => area.private_directory(*mode)?,
+                Operation::Own(mode) => {
+                    let directory = area.private_directory(*mode)?;
+                    for (below, kind) in shown_below(path, &operations) {
+                        mount_point(&directory.join(below), kind)?;
+                    }
+                    directory
+                }
                 Operation::Hide(Kind::File) => stand_in(area, path)?,
                 Operation::Hide(Kind::Directory) => {
-                    directory_with_room(area, number, path, &operations)?
+                    let mut directory = PathBuf::from(NOTHING);
+                    for (below, kind) in shown_below(path, &operations) {
+                        directory = area.directory(format!("covers/{number}"))?;
+                        mount_point(&directory.join(below), kind)?;
+                    }
+                    directory
                 }
             };
             placed.steps.push((path.clone(), Deed::Cover(source)));
@@ -166,26 +177,18 @@ fn attach_shown(path: &Path, kind: Kind, tree: &OwnedFd) -> io::Result<()> {
     attach(tree, path)
 }
 
-/// The empty directory, or one with mount points for what is shown below `path`.
-fn directory_with_room(
-    area: &mut Area,
-    number: usize,
-    path: &Path,
-    operations: &BTreeMap<PathBuf, Operation>,
-) -> io::Result<PathBuf> {
-    let below = operations
-        .range(path.to_path_buf()..)
-        .skip(1)
-        .take_while(|(other, _)| other.starts_with(path));
-    let mut directory = PathBuf::from(NOTHING);
-    for (other, operation) in below {
-        let (Operation::Show(kind, _), Ok(rest)) = (operation, other.strip_prefix(path)) else {
-            continue;
-        };
-        directory = area.directory(format!("covers/{number}"))?;
-        mount_point(&directory.join(rest), *kind)?;
-    }
-    Ok(directory)
+/// What is shown below `path`, which is covered: where from there, and what its mount point must be.
+fn shown_below<'a>(
+    path: &'a Path,
+    operations: &'a BTreeMap<PathBuf, Operation>,
+) -> impl Iterator<Item = (&'a Path, Kind)> {
+    let from = operations.range(path.to_path_buf()..).skip(1);
+    let below =
+        from.map_while(move |(other, operation)| Some((other.strip_prefix(path).ok()?, operation)));
+    below.filter_map(|(rest, operation)| match operation {
+        Operation::Show(kind, _) => Some((rest, *kind)),
+        _ => None,
+    })
 }
 
 /// What is asked to be hidden, and what links in there lead to; of a folder that is shown nothing is followed.

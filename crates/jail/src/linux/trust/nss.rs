@@ -7,10 +7,9 @@
 
 use std::{
     collections::BTreeSet,
-    env, fs, io,
-    os::unix::fs::DirBuilderExt as _,
+    io,
     path::{Path, PathBuf},
-    process::{self, Command, Stdio},
+    process::{Command, Stdio},
 };
 
 use super::stores::existing;
@@ -19,43 +18,37 @@ use crate::linux::{
     mounts::area::{self, Area},
     orders::Job,
 };
+use crate::trust::CA_IN_JAIL;
 
 const CERTUTIL: &str = "/usr/bin/certutil";
 /// Below the home, and below `$XDG_DATA_HOME` (Chromium since 125).
 const IN_HOME: &str = ".pki/nssdb";
 const IN_DATA: &str = "pki/nssdb";
-/// What makes up a database of the form `sql:`.
-const FILES: [&str; 3] = ["cert9.db", "key4.db", "pkcs11.txt"];
 
-/// The databases that were found, and what shall stand in their place.
-pub(crate) struct Databases {
-    folders: BTreeSet<PathBuf>,
-    files: Vec<(&'static str, Vec<u8>)>,
-}
+/// The databases that were found.
+pub(crate) struct Databases(BTreeSet<PathBuf>);
 
 /// The databases with their replacements, to be bound once the hidden places are covered.
 pub(crate) struct Replacements(Vec<(PathBuf, PathBuf)>);
 
 impl Databases {
-    /// Those that the command would open. Devices must still work: NSS wants `/dev/urandom`.
-    pub(super) fn read(job: &Job) -> Self {
-        let folders = folders(job);
-        let known = !folders.is_empty() && Path::new(CERTUTIL).exists();
-        let files = if known { trusting(&job.ca_pem).ok() } else { None };
-        Self { folders, files: files.unwrap_or_default() }
+    /// Those that the command would open.
+    pub(super) fn find(job: &Job) -> Self {
+        Self(folders(job))
     }
 
-    /// Puts the replacement into the jail's own files.
-    pub(super) fn place(&self, area: &mut Area) -> io::Result<Replacements> {
-        if self.files.is_empty() {
+    /// Makes the replacement among the jail's own files, where no other jail's can be, of the CA that is there already.
+    /// Devices must still work: NSS wants `/dev/urandom`.
+    pub(super) fn place(self, area: &mut Area) -> io::Result<Replacements> {
+        if self.0.is_empty() || !Path::new(CERTUTIL).exists() {
             return Ok(Replacements(Vec::new()));
         }
         // Chromium opens it to write, or not at all.
-        let copy = area.private_directory(0o700)?;
-        for (name, content) in &self.files {
-            fs::write(copy.join(name), content)?;
+        let ours = area.private_directory(0o700)?;
+        if make(&ours).is_err() {
+            return Ok(Replacements(Vec::new()));
         }
-        let pairs = self.folders.iter().map(|folder| (copy.clone(), folder.clone()));
+        let pairs = self.0.into_iter().map(|folder| (ours.clone(), folder));
         Ok(Replacements(pairs.collect()))
     }
 }
@@ -78,23 +71,11 @@ fn folders(job: &Job) -> BTreeSet<PathBuf> {
     existing([home.join(IN_HOME), data.join(IN_DATA)].into_iter())
 }
 
-/// The files of a database that trusts this CA. There is nothing secret in them.
-fn trusting(ca_pem: &str) -> io::Result<Vec<(&'static str, Vec<u8>)>> {
-    let scratch = env::temp_dir().join(format!("keyless-nss-{}", process::id()));
-    fs::DirBuilder::new().mode(0o700).create(&scratch)?;
-    let made = make(&scratch, ca_pem);
-    fs::remove_dir_all(&scratch)?;
-    made
-}
-
-fn make(scratch: &Path, ca_pem: &str) -> io::Result<Vec<(&'static str, Vec<u8>)>> {
-    let ca = scratch.join("ca.pem");
-    fs::write(&ca, ca_pem)?;
-    let database = format!("sql:{}", scratch.display());
+/// A database that trusts the session's CA. There is nothing secret in it.
+fn make(folder: &Path) -> io::Result<()> {
+    let database = format!("sql:{}", folder.display());
     certutil(&["-N", "-d", &database, "--empty-password"])?;
-    let ca = ca.to_str().ok_or(io::ErrorKind::InvalidFilename)?;
-    certutil(&["-A", "-d", &database, "-n", "keyless", "-t", "C,,", "-i", ca])?;
-    FILES.into_iter().map(|name| Ok((name, fs::read(scratch.join(name))?))).collect()
+    certutil(&["-A", "-d", &database, "-n", "keyless", "-t", "C,,", "-i", CA_IN_JAIL])
 }
 
 fn certutil(arguments: &[&str]) -> io::Result<()> {

@@ -146,7 +146,7 @@ impl TrustStores {
         let of_homes =
             homes.iter().flat_map(|home| KEY_STORES_OF_HOME.iter().map(|end| home.join(end)));
         stock.key_stores.append(&mut existing(of_homes));
-        Self { ca_pem: job.ca_pem.clone(), stock, databases: Databases::read(job) }
+        Self { ca_pem: job.ca_pem.clone(), stock, databases: Databases::find(job) }
     }
 
     /// Puts our versions into the area, to be bound over the host's; what is to be bound last, over
