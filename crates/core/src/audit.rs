@@ -76,6 +76,14 @@ pub struct Entry {
     pub chain: Links,
 }
 
+impl Entry {
+    /// The text that is stored, byte for byte: the canonical form (RFC 8785) that the hashes are over, with them.
+    pub fn as_stored(&self) -> String {
+        // An object's members are sorted by their names.
+        serde_json::to_value(self).expect("an entry is plain data").to_string()
+    }
+}
+
 /// Who acted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

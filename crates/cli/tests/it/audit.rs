@@ -88,11 +88,20 @@ fn an_export_is_json_whole_and_as_long_as_it_is_wanted() {
     assert_eq!(numbers, [1, 2, 3, 4, 5, 6]);
     // As it is stored, and not as it is shown.
     assert!(text.contains("tok\u{200b}en"), "{text}");
+    let rows =
+        "SELECT group_concat(entry, char(10)) FROM (SELECT entry FROM audit ORDER BY sequence)";
+    assert_eq!(text.trim_end(), world.sqlite_says(rows));
     assert_eq!(export(&["--json"]).0, [1, 2, 3, 4, 5, 6, 7]);
     assert_eq!(export(&["-n", "1"]).0, [1]);
     assert_eq!(export(&["-n", "2", "--after", "1"]).0, [2, 3]);
     let cef = world.keyless(&["audit", "export", "--format", "cef", "-n", "2"]).run().ok();
     assert!(cef.lines().count() == 2 && cef.contains("tok\u{200b}en"), "{cef}");
+    for (line, entry) in cef.lines().zip(world.log()) {
+        let at: jiff::Timestamp = entry["timestamp"].as_str().unwrap().parse().unwrap();
+        assert!(line.contains(&format!("|rt={} externalId=", at.as_millisecond())), "{line}");
+        // No label of nothing.
+        assert_eq!(line.matches("Label=").count(), line.matches(" cs").count() / 2, "{line}");
+    }
 
     // A short log that seems whole is no log.
     let script = |line: &str| {

@@ -392,7 +392,7 @@ mod tests {
             let outline = Outline::new(draft, "0");
             let pending = Chain::genesis().append(outline, portable_sha256, key);
             let entry: Entry = serde_json::from_str(pending.text()).unwrap();
-            assert_eq!(serde_json::to_value(&entry).unwrap().to_string(), pending.text());
+            assert_eq!(entry.as_stored(), pending.text());
             assert_eq!(entry.chain.entry_hash, whole_hash(&entry));
             let mut bare = entry.clone();
             bare.chain.entry_hash.clear();

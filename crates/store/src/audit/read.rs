@@ -144,11 +144,7 @@ impl AuditQuery {
             && correlation_id.as_ref().is_none_or(|id| entry.correlation_id == *id)
             && self.action.is_none_or(|action| entry.action == action)
             && self.outcome.is_none_or(|outcome| entry.result == outcome)
-            && self.text.as_ref().is_none_or(|text| {
-                // As it is stored.
-                serde_json::to_value(entry)
-                    .is_ok_and(|entry| entry.to_string().contains(&as_json(text)))
-            })
+            && self.text.as_ref().is_none_or(|text| entry.as_stored().contains(&as_json(text)))
     }
 
     /// The question to the database, of what is behind the entry `after`.

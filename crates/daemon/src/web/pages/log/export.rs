@@ -61,7 +61,7 @@ impl Reading {
         self.after = Some(last.sequence);
         let mut lines = String::new();
         for entry in entries.iter().filter(|entry| self.wanted.fits(entry)) {
-            lines.push_str(&serde_json::to_string(entry).expect("an entry is plain data"));
+            lines.push_str(&entry.as_stored());
             lines.push('\n');
         }
         Ok(Some(lines))
