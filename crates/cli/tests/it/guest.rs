@@ -8,6 +8,8 @@ mod vm;
 
 use std::{fs, io::Write as _, net::TcpListener, process::Command, thread};
 
+use keyless_testkit::TestCa;
+
 use crate::{
     invocation::{Invocation, Seen},
     node::Node,
@@ -248,6 +250,27 @@ fn a_connection_to_nowhere_ends_at_once() {
     let seen = ended(&[], "curl -sS http://api.test/ || echo $?");
     // 52: the server closed without an answer; 56: while one was waited for.
     assert!(["52\n", "56\n"].contains(&&*seen.ok()), "{}", seen.text());
+}
+
+/// A guest's programs trust the authority of the last start and no earlier one, beside what the image trusts.
+#[test]
+fn a_second_start_trusts_its_own_certificate_alone() {
+    let world = World::empty();
+    let (first, last) = (TestCa::new(), TestCa::new());
+    let files = [("operator/first.pem", &first), ("operator/last.pem", &last)];
+    let [first, last] = files.map(|(name, ca)| world.home.write(name, ca.pem()).unwrap());
+    let keyless_guest = binary::path().display().to_string();
+    let setup = "mount -t tmpfs tmpfs /run; mount -t tmpfs tmpfs /etc/ssl/certs
+        cd /etc/ssl/certs; echo of the image > ca-certificates.crt
+        start() { unshare --net \"$0\" --capture ports --ports 80 --resolv-conf none --way-out unix:/nowhere \
+            --environment /run/environment --ca \"$@\"; }
+        start \"$1\" -- true; start \"$1\" -- true; start \"$2\" -- cat ca-certificates.crt";
+    let mut command =
+        ["unshare", "--map-root-user", "--user", "--mount", "sh", "-ec", setup].to_vec();
+    command.extend([&*keyless_guest, first.to_str().unwrap(), last.to_str().unwrap()]);
+    let seen = world.keyless(&[]).without_passphrase().instead(&command).run();
+    let expected = format!("of the image\n{}", fs::read_to_string(&last).unwrap());
+    assert_eq!(seen.ok(), expected, "{}", seen.errors());
 }
 
 /// As process 1 of its namespace: what an agent leaves behind is collected, and the end is a reboot,

@@ -5,9 +5,10 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use rustix::mount::mount_bind;
+use rustix::mount::{UnmountFlags, mount_bind, unmount};
 
 use super::stores::{DIRECTORIES, SYSTEM_KEY_STORES, existing, link_by_hash};
 use super::{jks, pem, subject_hash};
@@ -22,6 +23,7 @@ pub fn trust_on_this_machine(ca_pem: &str) -> io::Result<usize> {
     let Some(first) = ca.first() else {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "no certificate in PEM"));
     };
+    take_back();
     let bundle = system_bundle() + ca_pem;
     fs::create_dir_all("/run/keyless")?;
     write_new(CA_IN_JAIL, ca_pem.as_bytes())?;
@@ -48,6 +50,20 @@ pub fn trust_on_this_machine(ca_pem: &str) -> io::Result<usize> {
         }
     }
     Ok(stores)
+}
+
+/// Takes what earlier starts have bound from the stores, or their certificates would be trusted as well.
+fn take_back() {
+    for (ours, stores) in [(BUNDLE_IN_JAIL, BUNDLES), (KEY_STORE, SYSTEM_KEY_STORES)] {
+        let Ok(ours) = fs::metadata(ours) else { continue };
+        let is_ours = |store: &Path| {
+            fs::metadata(store).is_ok_and(|it| (it.dev(), it.ino()) == (ours.dev(), ours.ino()))
+        };
+        for store in existing(stores.iter().map(PathBuf::from)) {
+            // What an image links to ours can't be taken away.
+            while is_ours(&store) && unmount(&store, UnmountFlags::DETACH).is_ok() {}
+        }
+    }
 }
 
 /// Not the file that an earlier start has bound somewhere.
