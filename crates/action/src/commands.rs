@@ -15,6 +15,7 @@ use crate::{
     material::{Material, Materials},
     ports::{Command, Entry, Exchanged, File, Known, Reach},
     script::{Stand, prelude, script, variable},
+    sdk::Providers,
 };
 
 /// The mode of a file for one command.
@@ -29,7 +30,7 @@ pub(crate) struct Prepared {
 }
 
 /// Finds what is wrong with an action, `act_…`, before anything is opened for it.
-pub fn check(deed: &Deed, action_id: &str) -> Result<(), Error> {
+pub(crate) fn check(deed: &Deed, action_id: &str, providers: &Providers) -> Result<(), Error> {
     match deed {
         Deed::Exec { template } => script(template, |_| Ok(Stand::Variable(0))).map(drop),
         Deed::InjectStdin { command, .. } | Deed::InjectTempfile { command, .. } => {
@@ -38,8 +39,12 @@ pub fn check(deed: &Deed, action_id: &str) -> Result<(), Error> {
         Deed::Template { output_path, .. } => {
             kept::output_path(output_path.as_deref(), action_id).map(drop)
         }
-        Deed::Delegate { delegated_action, .. } => check(&delegated_action.deed, action_id),
-        Deed::SdkProxy { .. } => Ok(()),
+        Deed::Delegate { delegated_action, .. } => {
+            check(&delegated_action.deed, action_id, providers)
+        }
+        Deed::SdkProxy { provider, service, operation, .. } => {
+            providers.check(provider, service, operation)
+        }
     }
 }
 

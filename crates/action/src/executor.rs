@@ -7,7 +7,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use jiff::Timestamp;
 use keyless_core::{
     Code, Destination, Error, Handle, SafeText,
-    action::{Action, ActionResult, ActionType, Status},
+    action::{Action, ActionResult, ActionType, Deed, Status},
     grant::PermissionRef,
     nl_message::Profile,
 };
@@ -139,6 +139,11 @@ impl Executor {
         Self { services, limits, shelf: Shelf::default(), known: Mutex::default() }
     }
 
+    /// Finds what is wrong with an action, `act_…`, as far as it shows without a value.
+    pub fn check(&self, deed: &Deed, action_id: &str) -> Result<(), Error> {
+        check(deed, action_id, &self.services.providers)
+    }
+
     /// Does an action with the values that `release` gives for it; its command, if it
     /// [runs](crate::runs_command) one, in `berth`.
     pub async fn run(
@@ -203,7 +208,7 @@ impl Executor {
         release: &dyn Release,
     ) -> Result<Outcome, Error> {
         // What can't be run opens nothing.
-        check(&work.action.deed, &work.action_id)?;
+        self.check(&work.action.deed, &work.action_id)?;
         let materials = Materials::fetch(&work.secrets, release).await?;
         self.remember(materials.known());
         let rendered = render(work, &materials, self.limits.rendered_life)?;

@@ -28,8 +28,8 @@ mod cleaning;
 
 /// Whether a value is taken out of what comes back.
 pub use cleaning::is_looked_for;
-/// What takes a place to run in, and what can't be run at all.
-pub use commands::{check, runs_command};
+/// What takes a place to run in.
+pub use commands::runs_command;
 /// The whole of one action, and what came of it.
 pub use executor::{Executor, ExitReport, Limits, Outcome, Redaction, Services, Work};
 /// Where the files of an action are, in its jail.

@@ -5,7 +5,7 @@ mod credentials;
 mod models;
 mod request;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use jiff::Timestamp;
 use keyless_core::{
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 pub(super) use self::credentials::Credentials;
 use self::{
-    models::Models,
+    models::{Models, Operation, Service},
     request::{Asked, Draft},
 };
 use super::{
@@ -62,28 +62,8 @@ impl Aws {
             let words = SafeText::words("an AWS credential has AccessKeyId and SecretAccessKey");
             Error::with(Code::BadRequest, words)
         })?;
-        let service = self.models.service(name).ok_or_else(|| {
-            let words = SafeText::words("no AWS service ").as_they_wrote(name);
-            let words = match self.data.absent.get(name) {
-                Some(why) => words.and(" is called here: ").as_they_wrote(why),
-                None => words,
-            };
-            Error::with(Code::ProviderNotConfigured, words)
-        })?;
-        let (title, operation) = service.operation(operation).ok_or_else(|| {
-            let words = SafeText::words("no operation ").as_they_wrote(name).and(".");
-            let words = words.as_they_wrote(operation);
-            let words = if self.streams(name, operation) {
-                words.and(" is called here: it streams events, and an answer is one whole")
-            } else {
-                words
-            };
-            Error::with(Code::BadRequest, words)
-        })?;
-        let withheld_of = self.data.withheld.get(name);
-        if withheld_of.is_some_and(|list| list.iter().any(|other| other == title)) {
-            return Err(withheld());
-        }
+        let service = self.service(name)?;
+        let (title, operation) = self.operation(&service, name, operation)?;
         let asked = Asked { service: &service, title, operation };
         // Some operations have a parameter of this name themselves.
         let region = if asked.takes("region") { None } else { parameters.remove("region") };
@@ -118,6 +98,45 @@ impl Aws {
             patience: std::time::Duration::ZERO,
             max_answer: 0,
         })
+    }
+
+    /// Finds whether there is such an operation, and whether it may be called.
+    pub(super) fn check(&self, name: &str, operation: &str) -> Result<(), Error> {
+        self.operation(&*self.service(name)?, name, operation).map(drop)
+    }
+
+    fn service(&self, name: &str) -> Result<Arc<Service>, Error> {
+        self.models.service(name).ok_or_else(|| {
+            let words = SafeText::words("no AWS service ").as_they_wrote(name);
+            let words = match self.data.absent.get(name) {
+                Some(why) => words.and(" is called here: ").as_they_wrote(why),
+                None => words,
+            };
+            Error::with(Code::ProviderNotConfigured, words)
+        })
+    }
+
+    fn operation<'a>(
+        &self,
+        service: &'a Service,
+        name: &str,
+        wanted: &str,
+    ) -> Result<(&'a str, &'a Operation), Error> {
+        let (title, operation) = service.operation(wanted).ok_or_else(|| {
+            let words = SafeText::words("no operation ").as_they_wrote(name).and(".");
+            let words = words.as_they_wrote(wanted);
+            let words = if self.streams(name, wanted) {
+                words.and(" is called here: it streams events, and an answer is one whole")
+            } else {
+                words
+            };
+            Error::with(Code::BadRequest, words)
+        })?;
+        let withheld_of = self.data.withheld.get(name);
+        if withheld_of.is_some_and(|list| list.iter().any(|other| other == title)) {
+            return Err(withheld());
+        }
+        Ok((title, operation))
     }
 
     /// Whether an operation that the models leave out is one of events.

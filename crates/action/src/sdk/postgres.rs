@@ -60,11 +60,7 @@ impl Draft {
     /// Reads what an agent wants; takes its parameters.
     pub(super) fn new(wanted: Wanted<'_>, credential: &str) -> Result<Self, Error> {
         let Wanted { service, operation, mut parameters, .. } = wanted;
-        let may_write = match (service, operation) {
-            (DATABASE_SERVICE, DATABASE_READ) => false,
-            (DATABASE_SERVICE, DATABASE_WRITE) => true,
-            _ => return Err(bad("postgres has the service database with query and execute")),
-        };
+        let may_write = may_write(service, operation)?;
         let statement = match parameters.remove("sql") {
             Some(Value::String(statement)) if !statement.trim().is_empty() => statement,
             _ => return Err(bad("the operation needs a parameter: sql")),
@@ -116,6 +112,15 @@ impl Draft {
             max_bytes,
             patience,
         }
+    }
+}
+
+/// Whether an operation may write, if there is such a one.
+pub(super) fn may_write(service: &str, operation: &str) -> Result<bool, Error> {
+    match (service, operation) {
+        (DATABASE_SERVICE, DATABASE_READ) => Ok(false),
+        (DATABASE_SERVICE, DATABASE_WRITE) => Ok(true),
+        _ => Err(bad("postgres has the service database with query and execute")),
     }
 }
 

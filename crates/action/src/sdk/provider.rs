@@ -140,7 +140,7 @@ impl Provider {
     }
 
     /// A listed operation; or `METHOD /path` itself, of the service `rest`.
-    fn operation(&self, service: &str, operation: &str) -> Result<Operation, Error> {
+    pub(super) fn operation(&self, service: &str, operation: &str) -> Result<Operation, Error> {
         let word = |text: &str| {
             !text.is_empty()
                 && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b))

@@ -3,13 +3,13 @@
 use std::{collections::BTreeMap, fs, path::Path};
 
 use jiff::Timestamp;
-use keyless_core::{Code, Error, SafeText};
+use keyless_core::{Code, Error, SafeText, database::DATABASE_PROVIDER};
 use serde_json::{Value, json};
 
 use super::{
     aws::Aws,
     call::{Answer, Call, Wanted},
-    openapi,
+    openapi, postgres,
     provider::Provider,
 };
 
@@ -77,6 +77,20 @@ impl Providers {
         Ok(self)
     }
 
+    /// Finds whether there is such an operation.
+    pub(crate) fn check(
+        &self,
+        provider: &str,
+        service: &str,
+        operation: &str,
+    ) -> Result<(), Error> {
+        match provider {
+            DATABASE_PROVIDER => postgres::may_write(service, operation).map(drop),
+            "aws" => self.aws.check(service, operation),
+            _ => self.provider(provider, service)?.operation(service, operation).map(drop),
+        }
+    }
+
     /// Builds the request of an operation.
     pub(super) fn build(
         &self,
@@ -86,14 +100,14 @@ impl Providers {
     ) -> Result<Call, Error> {
         match wanted.provider {
             "aws" => self.aws.build(wanted, credential, now),
-            "http" => match self.documents.get(wanted.service) {
-                Some(document) => document.build(wanted, credential),
-                None => Err(unknown("http service ", wanted.service)),
-            },
-            name => match self.named.get(name) {
-                Some(provider) => provider.build(wanted, credential),
-                None => Err(unknown("", name)),
-            },
+            name => self.provider(name, wanted.service)?.build(wanted, credential),
+        }
+    }
+
+    fn provider(&self, name: &str, service: &str) -> Result<&Provider, Error> {
+        match name {
+            "http" => self.documents.get(service).ok_or_else(|| unknown("http service ", service)),
+            name => self.named.get(name).ok_or_else(|| unknown("", name)),
         }
     }
 

@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 use jiff::Timestamp;
 use keyless_core::{
     Code, Error,
+    action::Deed,
     agent::{AgentState, Aid, InstanceId, LifecycleAuthority},
     audit,
 };
@@ -13,6 +14,7 @@ use super::{
     actions::{ActionOrder, ActionOutcome, ActionSession},
     agents::is_below,
     caller::Caller,
+    resolve::Meant,
     room::{Over, Place},
     service::NlService,
 };
@@ -138,6 +140,17 @@ pub(super) struct Acting {
 }
 
 impl Acting {
+    /// As [`ActionSession::could_run`].
+    pub(super) async fn could_run(
+        &self,
+        deed: &Deed,
+        action_id: &str,
+        meant: &[Meant],
+    ) -> Result<(), Error> {
+        let secrets = meant.iter().map(|meant| (&meant.handle, &meant.path));
+        self.session.could_run(deed, action_id, secrets).await
+    }
+
     /// Does an action, as [`ActionSession::run_at`]. It ends, with all that it has started, when the agent is no more.
     pub(super) async fn run(
         &self,

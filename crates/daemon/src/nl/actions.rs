@@ -17,8 +17,10 @@ use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 use keyless_action::{Edition, Entrusted, Entry, Executor, Limits, Work, runs_command};
 use keyless_core::{
-    ActionType, Allowed, Destination, Error, Grace, Handle, SessionKey, action::Action,
-    audit::Agent, grant::PermissionRef,
+    ActionType, Allowed, Code, Destination, Error, Grace, Handle, SafeText, SecretPath, SessionKey,
+    action::{Action, Deed},
+    audit::Agent,
+    grant::PermissionRef,
 };
 use keyless_vault::{Metadata, Secret};
 use zeroize::Zeroizing;
@@ -34,7 +36,6 @@ use crate::{
 };
 
 pub use self::operator::{OwnActions, OwnTerms, fill};
-pub(in crate::nl) use self::resolve::could_run;
 pub use self::resolve::{Resolved, resolve_handles};
 pub(super) use self::versions::{
     given as given_version, older as older_version, warning as version_warning,
@@ -106,6 +107,23 @@ impl ActionSession {
         let jails = Jails::new(broker, places, agent.clone(), Arc::clone(&key), jails);
         let executor = Executor::new(services::services(broker.engine(), places)?, limits);
         Ok(Self { broker: broker.clone(), agent, asks_as, key, jails, executor, grace })
+    }
+
+    /// Finds what would stop an action, `act_…`, that is allowed: as far as it shows without a value.
+    pub(super) async fn could_run<'a>(
+        &self,
+        deed: &Deed,
+        action_id: &str,
+        secrets: impl Iterator<Item = (&'a Handle, &'a SecretPath)>,
+    ) -> Result<(), Error> {
+        self.executor.check(deed, action_id)?;
+        for (handle, path) in secrets {
+            if self.broker.vault().show(path).await?.is_compromised() {
+                let words = SafeText::default().as_they_wrote(handle.as_written());
+                return Err(Error::with(Code::SecretCompromised, words));
+            }
+        }
+        Ok(())
     }
 
     /// Does an action. Nothing of a value is in what it gives.

@@ -24,7 +24,6 @@ use serde_json::{Map, Value, json};
 
 use self::footing::Footing;
 use super::{
-    actions::could_run,
     agents::named,
     answer::Outcome,
     approve::Approval,
@@ -68,9 +67,9 @@ impl NlService {
             .await
             .map_err(|error| NlFault::new(Code::DelegationInvalid, error.detail().clone()))?;
         let footing = self.footing(caller, scope(delegation_scope, vec![kind])?).await?;
+        let session = self.session_of(caller)?;
+        session.could_run(&action.deed, &account.action_id, &meant).await?;
         if is_dry_run {
-            let secrets = meant.iter().map(|meant| (&meant.handle, &meant.path));
-            could_run(&self.vault, &action.deed, &account.action_id, secrets).await?;
             return Ok(Done::Checked);
         }
         // A watched agent's work waits for a person, whoever is to do it.

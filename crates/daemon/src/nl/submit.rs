@@ -31,7 +31,8 @@ use self::{
     told::{as_written, bad_handle, read, response, text},
 };
 use super::{
-    actions::{ActionOrder, ActionOutcome, Asking, Foresight, concealed, could_run},
+    acting::Acting,
+    actions::{ActionOrder, ActionOutcome, Asking, Foresight, concealed},
     answer::Outcome,
     apart::{Weight, apart},
     approve::Approval,
@@ -190,6 +191,9 @@ impl NlService {
             course.foresight = Some(Foresight::begin(&self.broker, &self.places, &self.jails));
         }
         let Allowed { meant, allowance, is_asked } = self.allowed(caller, &action, course).await?;
+        // What can't be done takes nobody's time, and no use of a grant.
+        let session = self.session_of(caller)?;
+        session.could_run(&action.deed, &account.action_id, &meant).await?;
         // Whatever a watched agent does waits for a person, as if its grant had said so.
         let is_asked = is_asked || band >= Band::Orange;
         if is_asked && !action.dry_run && !caller.was_asked_about() {
@@ -199,11 +203,10 @@ impl NlService {
         course.grants = allowance.grants().iter().map(ToString::to_string).collect();
         course.resolved_at = Some(Timestamp::now());
         if action.dry_run {
-            let secrets = meant.iter().map(|meant| (&meant.handle, &meant.path));
-            could_run(&self.vault, &action.deed, &account.action_id, secrets).await?;
             return Ok(Done::Checked);
         }
-        self.run(caller, action, meant, allowance, account, course)
+        let allowed = Allowed { meant, allowance, is_asked };
+        self.run(caller, &session, action, allowed, account, course)
             .await
             .map(|outcome| Done::Ran(Box::new(outcome)))
     }
@@ -324,13 +327,12 @@ impl NlService {
     async fn run(
         &self,
         caller: &Caller,
+        session: &Acting,
         action: Action,
-        meant: Vec<Meant>,
-        allowance: Allowance,
+        Allowed { meant, allowance, .. }: Allowed,
         account: &Account,
         course: &mut Course,
     ) -> Result<ActionOutcome, NlFault> {
-        let session = self.session_of(caller)?;
         let reservation = self.grants.reserve(&allowance, caller.held()).await?;
         if let Some(acting) = &caller.acting {
             self.delegations.take_uses(&acting.token.token_id, 1).await?;

@@ -17,7 +17,7 @@ use uuid::Uuid;
 
 use super::{
     super::record::{Account, End, stopped},
-    ActionOrder, ActionOutcome, ActionSession, Asking, Standby, could_run, resolve_handles,
+    ActionOrder, ActionOutcome, ActionSession, Asking, Standby, resolve_handles,
     versions::{older, warning},
 };
 use crate::{
@@ -118,9 +118,9 @@ impl OwnActions {
         let names: BTreeSet<_> =
             resolved.iter().map(|(handle, _)| handle.as_written().to_owned()).collect();
         let names: Vec<String> = names.into_iter().collect();
+        let secrets = resolved.iter().map(|(handle, path)| (handle, path));
+        self.session.could_run(&action.deed, &account.action_id, secrets).await?;
         if action.dry_run {
-            let secrets = resolved.iter().map(|(handle, path)| (handle, path));
-            could_run(self.broker.vault(), &action.deed, &account.action_id, secrets).await?;
             response.status = Status::DryRunOk;
             response.secrets_validated = names;
             return Ok(());

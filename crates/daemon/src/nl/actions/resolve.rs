@@ -1,9 +1,8 @@
 //! Which secret each handle of an action means, among those that may be seen.
 
-use keyless_action::check;
 use keyless_core::{
     Code, Error, Handle, HandleTarget, Resolution, SafeText, SecretPath,
-    action::{Action, ActionContext, Deed},
+    action::{Action, ActionContext},
 };
 use keyless_vault::{Secret, Vault};
 
@@ -30,23 +29,6 @@ pub fn resolve_handles(
             Ok((handle, path))
         })
         .collect()
-}
-
-/// Finds what would stop an action, `act_…`, that is allowed: as far as it shows without a value.
-pub(in crate::nl) async fn could_run<'a>(
-    vault: &Vault,
-    deed: &Deed,
-    action_id: &str,
-    secrets: impl Iterator<Item = (&'a Handle, &'a SecretPath)>,
-) -> Result<(), Error> {
-    check(deed, action_id)?;
-    for (handle, path) in secrets {
-        if vault.show(path).await?.is_compromised() {
-            let words = SafeText::default().as_they_wrote(handle.as_written());
-            return Err(Error::with(Code::SecretCompromised, words));
-        }
-    }
-    Ok(())
 }
 
 fn resolve(

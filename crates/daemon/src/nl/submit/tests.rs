@@ -34,7 +34,8 @@ async fn each_action_of_a_message_is_counted() {
 #[tokio::test]
 async fn a_dry_run_says_what_would_stop_the_action() {
     let served = Served::new().await;
-    let caller = served.agent("a", &[ActionType::Exec, ActionType::Template], &["*"]).await;
+    let may = [ActionType::Exec, ActionType::Template, ActionType::SdkProxy];
+    let caller = served.agent("a", &may, &["*"]).await;
     let checked = async |action: Value| {
         let mut action = action;
         action["dry_run"] = json!(true);
@@ -50,10 +51,46 @@ async fn a_dry_run_says_what_would_stop_the_action() {
         "type": "template", "template_content": "{{nl:api/token}}", "output_path": "/etc/passwd",
     });
     assert_eq!(checked(elsewhere).await, Some(Code::MessageMalformed));
+    for (provider, service) in [("aws", "s3"), ("github", "repos"), ("postgres", "database")] {
+        let unknown = checked(call(provider, service, "no_such_thing")).await;
+        assert_eq!(unknown, Some(Code::BadRequest), "{provider}");
+    }
+    assert_eq!(checked(call("nobody", "x", "y")).await, Some(Code::ProviderNotConfigured));
+    assert_eq!(checked(call("aws", "s3", "list_buckets")).await, None);
     let path = SecretPath::parse("t/api/token").unwrap();
     served.nl.vault.put(&path, b"a value that others know".to_vec().into()).await.unwrap();
     served.nl.vault.revoke_compromised(&path).await.unwrap();
     assert_eq!(checked(exec("true {{nl:api/token}}")).await, Some(Code::SecretCompromised));
+}
+
+fn call(provider: &str, service: &str, operation: &str) -> Value {
+    json!({
+        "type": "sdk_proxy", "provider": provider, "service": service, "operation": operation,
+        "parameters": {}, "credentials_ref": "{{nl:api/token}}",
+    })
+}
+
+#[tokio::test]
+async fn an_action_that_can_not_be_done_takes_no_use_of_its_grant() {
+    let served = Served::new().await;
+    let may = [ActionType::Exec, ActionType::Template, ActionType::SdkProxy];
+    let caller = served.agent("a", &may, &[]).await;
+    served.allow(&caller, json!({ "max_uses": 1 })).await;
+    let unfit = [
+        json!({ "type": "exec", "template": "echo $'{{nl:api/token}}'" }),
+        json!({
+            "type": "template", "template_content": "{{nl:api/token}}", "output_path": "/etc/passwd",
+        }),
+        call("github", "repos", "nothing"),
+        call("postgres", "database", "drop"),
+    ];
+    let id = keyless_core::grant::GrantId::parse("g-more").unwrap();
+    for action in unfit {
+        let done = read(action.clone());
+        let outcome = served.nl.one(&caller, done, "req-1", Timestamp::now()).await;
+        assert!(outcome.fault.is_some(), "{action}");
+        assert_eq!(served.nl.grants.show(&id).await.unwrap().used, [0], "{action}");
+    }
 }
 
 #[tokio::test]
@@ -74,7 +111,6 @@ async fn what_lies_beyond_an_agents_own_bounds_is_said_to() {
     assert_eq!(beyond.details()["kind"], "aid_scope");
     assert_eq!(beyond.details()["agent_scope"], scope);
     assert_eq!(beyond.details()["required_scope"]["category"], "api");
-    // What no grant names is not told apart from what there is not.
     let nothing = asked("mail/TOKEN").await.unwrap();
     assert_eq!(nothing.code(), Code::GrantMissing);
 }
