@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::{
-    Grant, GrantId, Permission, PermissionRef, Subject,
+    Grant, GrantId, Permission, PermissionRef, SecretPattern, Subject,
     pattern::{Categories, Forms, Key},
 };
 use crate::{
@@ -65,11 +65,26 @@ impl GrantIndex {
     ) -> bool {
         let forms = subject.forms(categories);
         self.candidates(&aid.agent_uri, &forms).any(|(grant, _, permission)| {
-            !grant.revoked
-                && grant.organization_id == aid.organization_id
-                && grant.instance_id.as_ref().is_none_or(|instance| *instance == aid.instance_id)
-                && permission.action_types.iter().any(|named| named.names(action))
+            is_of(grant, permission, aid, action)
                 && permission.secrets.iter().any(|pattern| pattern.matches(&forms))
+        })
+    }
+
+    /// As [`Self::names`], of all that `wanted` names, whether or not it is there: who may use it is told when it is not.
+    pub fn names_all(
+        &self,
+        aid: &Aid,
+        action: ActionType,
+        wanted: &SecretPattern,
+        categories: &Categories,
+    ) -> bool {
+        let theirs = self.grants.iter().filter(|grant| grant.agent_uri == aid.agent_uri);
+        let mut permissions =
+            theirs.flat_map(|grant| grant.permissions.iter().map(move |one| (grant, one)));
+        permissions.any(|(grant, permission)| {
+            let mut patterns = permission.secrets.iter();
+            is_of(grant, permission, aid, action)
+                && patterns.any(|wide| wanted.is_within_by_form(wide, categories))
         })
     }
 
@@ -114,4 +129,12 @@ impl GrantIndex {
         self.by_id.insert(grant.grant_id.clone(), at);
         self.grants.push(grant);
     }
+}
+
+/// Whether a permission is this agent's, was not taken back and is for such an action, conditions aside.
+fn is_of(grant: &Grant, permission: &Permission, aid: &Aid, action: ActionType) -> bool {
+    !grant.revoked
+        && grant.organization_id == aid.organization_id
+        && grant.instance_id.as_ref().is_none_or(|instance| *instance == aid.instance_id)
+        && permission.action_types.iter().any(|named| named.names(action))
 }

@@ -14,7 +14,7 @@ use keyless_core::{
     audit::{Action, Detail, Draft, Outcome, Target},
     grant::{
         Allowance, Categories, Counts, Explained, Grant, GrantId, GrantIndex, GrantState,
-        PermissionRef, Request, Subject, Verdict, evaluate, explain,
+        PermissionRef, Request, SecretPattern, Subject, Verdict, evaluate, explain,
     },
 };
 use keyless_store::{AuditLog, GrantRow, Store, StoreError, UseOf, Uses};
@@ -96,6 +96,18 @@ impl Grants {
     ) -> bool {
         let index = Arc::clone(&self.loaded.lock().index);
         index.names(aid, action, subject, categories)
+    }
+
+    /// As [`Self::names`], of all that `wanted` names, whether or not it is there.
+    pub(crate) fn names_all(
+        &self,
+        aid: &Aid,
+        action: ActionType,
+        wanted: &SecretPattern,
+        categories: &Categories,
+    ) -> bool {
+        let index = Arc::clone(&self.loaded.lock().index);
+        index.names_all(aid, action, wanted, categories)
     }
 
     /// Whether a permission still holds, its uses aside.

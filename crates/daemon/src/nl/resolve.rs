@@ -66,7 +66,7 @@ impl View<'_> {
             Resolution::NotFound if reference.as_written().contains('/') => {
                 Err(no_grant(reference.as_written(), self.kind))
             }
-            Resolution::NotFound => Err(fault(Code::SecretNotFound, reference.as_written())),
+            Resolution::NotFound => Err(missing(reference.as_written())),
         }
     }
 
@@ -119,6 +119,11 @@ pub(crate) fn no_grant(written: &str, kind: ActionType) -> NlFault {
     let suggestion = SafeText::words("Request a Scope Grant for '").as_they_wrote(wider);
     let suggestion = suggestion.and("/*' from your administrator.");
     NlFault::new(Code::GrantMissing, words).with("secret_ref", written).suggesting(suggestion)
+}
+
+/// A reference means no secret.
+pub(crate) fn missing(written: &str) -> NlFault {
+    fault(Code::SecretNotFound, written)
 }
 
 fn fault(code: Code, written: &str) -> NlFault {

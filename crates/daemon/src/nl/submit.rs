@@ -11,9 +11,9 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use jiff::Timestamp;
 use keyless_action::runs_command;
 use keyless_core::{
-    ActionType, Code, Handle, SafeText, SecretPath,
+    ActionType, Code, Handle, HandleTarget, SafeText, SecretPath,
     action::{Action, Deed, Status, TemplateSource},
-    grant::{Allowance, Categories, Request, Verdict},
+    grant::{Allowance, Categories, Request, SecretPattern, Verdict},
     json_size,
     nl_message::{MessageType, NlFault},
     threat::Band,
@@ -38,7 +38,7 @@ use super::{
     approve::Approval,
     caller::Caller,
     record::{Account, End, stopped},
-    resolve::{Meant, View, subject, subjects},
+    resolve::{Meant, View, missing, subject, subjects},
     service::NlService,
 };
 
@@ -299,6 +299,12 @@ impl NlService {
             course.about = beyond.path_of(handle).cloned().into_iter().collect();
             return Err(beyond_bounds(caller, handle, course.about.first()));
         }
+        let is_missing = |one: &&Handle| {
+            !view.finds(one) && self.is_granted_unseen(caller, kind, one, &categories)
+        };
+        if let Some(handle) = handles.iter().find(is_missing) {
+            return Err(missing(handle.as_written()));
+        }
         let meant = view.resolve(handles)?;
         course.warn_of_versions(&self.vault, &meant, self.grace).await?;
         course.about = meant.iter().map(|meant| meant.path.clone()).collect();
@@ -322,6 +328,24 @@ impl NlService {
             self.verify_delegation(caller, acting, kind, &subjects, &categories).await?;
         }
         Ok((meant, verdict))
+    }
+
+    /// Whether whatever a reference means may be used, so that no more is told by saying that there is nothing.
+    fn is_granted_unseen(
+        &self,
+        caller: &Caller,
+        kind: ActionType,
+        handle: &Handle,
+        categories: &Categories,
+    ) -> bool {
+        let HandleTarget::Local(reference) = handle.target() else { return false };
+        let Ok(wanted) = SecretPattern::parse(reference.as_written()) else { return false };
+        let mut token = caller.acting.iter().map(|acting| &acting.token.scope.secrets);
+        let is_handed_on = |secrets: &Vec<SecretPattern>| {
+            secrets.iter().any(|wide| wanted.is_within_by_form(wide, categories))
+        };
+        token.all(is_handed_on)
+            && self.grants.names_all(caller.grantee(), kind, &wanted, categories)
     }
 
     async fn run(

@@ -112,7 +112,46 @@ async fn what_lies_beyond_an_agents_own_bounds_is_said_to() {
     assert_eq!(beyond.details()["agent_scope"], scope);
     assert_eq!(beyond.details()["required_scope"]["category"], "api");
     let nothing = asked("mail/TOKEN").await.unwrap();
-    assert_eq!(nothing.code(), Code::GrantMissing);
+    assert_eq!(nothing.code(), Code::SecretNotFound);
+}
+
+#[tokio::test]
+async fn what_a_grant_names_and_nobody_keeps_is_not_found() {
+    let served = Served::new().await;
+    let caller = served.agent("a", &[ActionType::Exec], &[]).await;
+    served.allow_secrets(&caller, &["api/*", "t/prod/db/*"]).await;
+    let asked = async |name: &str| {
+        let template = format!("true {{{{nl:{name}}}}}");
+        let action = json!({ "type": "exec", "template": template, "dry_run": true });
+        let outcome = served.nl.one(&caller, read(action), "req-1", Timestamp::now()).await;
+        outcome.fault.map(|fault| fault.code())
+    };
+    assert_eq!(asked("api/TOKEN").await, None);
+    for covered in ["api/NOTHING", "t/api/nothing", "t/prod/api/nothing", "t/prod/db/NOTHING"] {
+        assert_eq!(asked(covered).await, Some(Code::SecretNotFound), "{covered}");
+    }
+    // Of what no grant names it is not told whether it is there.
+    for beyond in ["db/PASSWORD", "db/NOTHING", "t/db/password", "t/prod/NOTHING"] {
+        assert_eq!(asked(beyond).await, Some(Code::GrantMissing), "{beyond}");
+    }
+}
+
+#[tokio::test]
+async fn what_can_not_be_read_is_on_record_as_what_it_says_it_is() {
+    let served = Served::new().await;
+    let caller = served.agent("a", &[ActionType::Exec], &["*"]).await;
+    for (action, logged) in [
+        (json!({ "type": "template" }), audit::Action::Template),
+        (json!({ "type": "exec", "template": "true {{nl:a b}}" }), audit::Action::Exec),
+        (json!({ "type": "teleport" }), audit::Action::Blocked),
+        (json!({ "type": "egress" }), audit::Action::Blocked),
+        (json!("exec"), audit::Action::Blocked),
+    ] {
+        let outcome = served.nl.one(&caller, read(action.clone()), "req-1", Timestamp::now()).await;
+        assert!(outcome.fault.is_some(), "{action}");
+        let entry = served.nl.vault.store().audit_tail(1).await.unwrap().remove(0);
+        assert_eq!((entry.action, entry.result), (logged, audit::Outcome::Error), "{action}");
+    }
 }
 
 #[tokio::test]
