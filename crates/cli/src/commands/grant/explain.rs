@@ -5,12 +5,13 @@ use std::{
     process::ExitCode,
 };
 
+use jiff::Timestamp;
 use keyless_core::{
     Code, Error, Exit, SafeText, SecretPath,
     agent::{AgentUri, Aid, InstanceId, TrustLevel},
     grant::{Categories, Explained, Request, Subject},
 };
-use keyless_daemon::{audit_log, nl::grants::Grants, vault::Vault};
+use keyless_daemon::{Agents, audit_log, nl::grants::Grants, vault::Vault};
 use serde_json::{Value, json};
 
 use super::lacks;
@@ -44,18 +45,25 @@ pub(super) async fn run(ui: &Ui, args: GrantExplainArgs) -> Result<ExitCode, Err
         source_ip: args.ip,
         approved: false,
     };
-    let said = Grants::new(&vault, audit_log(&vault)).explain(&request).await?;
+    let log = audit_log(&vault);
+    let said = Grants::new(&vault, log.clone()).explain(&request).await?;
     if aid.is_none() {
         ui.warn("no agent of that name is registered; taken as one of trust level L0");
     }
     for path in args.paths.iter().filter(|path| known(path).is_none()) {
         ui.warn(format!("there is no secret {path} in the store"));
     }
-    let bounds = aid.as_ref().map(|aid| aid.covers(args.action, &subjects, request.categories));
-    let (mut words, mut all_allowed) = (String::new(), true);
-    if let Some(Err(code)) = bounds {
-        all_allowed = false;
-        words.push_str(&bounded(code));
+    let (mut words, mut all_allowed, mut refusals) = (String::new(), true, Vec::new());
+    if let Some(aid) = &aid {
+        if let Err(error) = Agents::new(&vault, log)?.in_force(aid, Timestamp::now()).await {
+            words.push_str(&idle(error.code()));
+            refusals.push(error.code().as_str());
+        }
+        if let Err(code) = aid.covers(args.action, &subjects, request.categories) {
+            words.push_str(&bounded(code));
+            refusals.push(code.as_str());
+        }
+        all_allowed = refusals.is_empty();
     }
     for subject in &subjects {
         let about: Vec<&Explained> = said.iter().filter(|one| one.subject == *subject).collect();
@@ -63,8 +71,14 @@ pub(super) async fn run(ui: &Ui, args: GrantExplainArgs) -> Result<ExitCode, Err
         words.push_str(&told(subject, &about));
     }
     let data: Vec<Value> = said.iter().map(shown).collect();
-    ui.answer("grant explain", &json!({ "allowed": all_allowed, "permissions": data }), &words);
+    let answer = json!({ "allowed": all_allowed, "agent": refusals, "permissions": data });
+    ui.answer("grant explain", &answer, &words);
     Ok(if all_allowed { ExitCode::SUCCESS } else { ExitCode::from(Exit::Refused as u8) })
+}
+
+/// Who does not act at all, whatever its grants say.
+fn idle(code: Code) -> String {
+    format!("The agent may not act ({}): keyless agent list.\n", code.as_str())
 }
 
 /// What an agent's own identity leaves out.
