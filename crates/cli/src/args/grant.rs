@@ -6,6 +6,7 @@ use clap::{Args, Subcommand};
 use jiff::Timestamp;
 use keyless_core::{
     Destination, SecretPath,
+    action::{ActionType, UnknownActionType},
     agent::{AgentUri, InstanceId, TrustLevel},
     delegation::TokenId,
     grant::{GrantId, GrantedAction, IpRange, SecretPattern},
@@ -55,7 +56,7 @@ pub(crate) struct GrantCreateArgs {
     #[arg(long = "secret", value_name = "PATTERN", required_unless_present = "file")]
     pub(crate) secrets: Vec<SecretPattern>,
     /// Types of action, or '*'; exec, template, inject_stdin and inject_tempfile when absent
-    #[arg(long = "action", value_name = "TYPE")]
+    #[arg(long = "action", value_name = "TYPE", value_parser = parse_granted)]
     pub(crate) actions: Vec<GrantedAction>,
     /// From when on; now when absent
     #[arg(long, value_name = "TIME", conflicts_with = "file")]
@@ -82,10 +83,10 @@ pub(crate) struct GrantCreateArgs {
     #[arg(long = "ip", value_name = "RANGE")]
     pub(crate) addresses: Vec<IpRange>,
     /// How many actions at the same time
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_concurrent: Option<u32>,
     /// How many actions may begin within a minute
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_per_minute: Option<u32>,
     /// Hosts that an action may reach which has a value inside; none when absent
     #[arg(long = "host", value_name = "HOST")]
@@ -171,6 +172,13 @@ pub(crate) struct DelegationRevokeArgs {
     pub(crate) reason: String,
     #[command(flatten)]
     pub(crate) factor: FactorArgs,
+}
+
+/// Nothing asks a grant about what leaves by the egress door.
+fn parse_granted(text: &str) -> Result<GrantedAction, UnknownActionType> {
+    let granted: GrantedAction = text.parse()?;
+    let is_inert = granted == GrantedAction::Type(ActionType::Egress);
+    if is_inert { Err(UnknownActionType) } else { Ok(granted) }
 }
 
 fn parse_id(text: &str) -> Result<GrantId, String> {

@@ -6,6 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use keyless_core::{
     Code, Error, SafeText,
     action::ActionType,
+    agent::Aid,
     grant::{
         Categories, Conditions, Forms, Grant, GrantedAction, GrantedBy, Lack, Permission, Subject,
     },
@@ -63,12 +64,8 @@ async fn create(ui: &Ui, args: GrantCreateArgs) -> Result<(), Error> {
     let grants = Grants::new(&vault, log.clone());
     grants.create(grant.clone()).await?;
     let agents = Agents::new(&vault, log)?.list().await?;
-    let is_sessions = grant.agent_uri.as_str().starts_with(OF_SESSIONS);
-    if !is_sessions && agents.iter().all(|aid| aid.agent_uri != grant.agent_uri) {
-        ui.warn(format!(
-            "no agent is registered as {}, so far: keyless agent register, keyless agent list",
-            grant.agent_uri
-        ));
+    if let Some(words) = idle(&grant, &agents) {
+        ui.warn(words);
     }
     for pattern in idle_patterns(&grant, &vault).await? {
         ui.warn(format!("{pattern} names no secret so far"));
@@ -76,6 +73,26 @@ async fn create(ui: &Ui, args: GrantCreateArgs) -> Result<(), Error> {
     let words = format!("Granted {} to {}.\n", grant.grant_id, grant.agent_uri);
     ui.answer("grant create", &json!({ "grant": grant }), &words);
     Ok(())
+}
+
+/// Why a grant permits nobody anything so far.
+fn idle(grant: &Grant, agents: &[Aid]) -> Option<String> {
+    let Grant { agent_uri, organization_id, .. } = grant;
+    if agent_uri.as_str().starts_with(OF_SESSIONS) {
+        return None;
+    }
+    let mut theirs = agents.iter().filter(|aid| aid.agent_uri == *agent_uri).peekable();
+    if theirs.peek().is_none() {
+        return Some(format!(
+            "no agent is registered as {agent_uri}, so far: keyless agent register, keyless agent list"
+        ));
+    }
+    theirs.all(|aid| aid.organization_id != *organization_id).then(|| {
+        format!(
+            "no agent {agent_uri} is of the organization {organization_id}, so far, and a grant is for those of its \
+             own: --organization, keyless agent list"
+        )
+    })
 }
 
 /// The patterns of a grant that name no secret of the store.

@@ -43,6 +43,71 @@ fn a_grant_is_made_explained_and_taken_back() {
     world.keyless(&["delegation", "list"]).run().ok();
 }
 
+#[test]
+fn an_agent_that_may_not_act_is_not_told_to_be_allowed() {
+    let world = World::with_token();
+    let register = ["agent", "register", AGENT, "--json"];
+    let registered = world.keyless(&register).run().data();
+    let instance = registered["aid"]["instance_id"].as_str().unwrap();
+    world.keyless(&["grant", "create", "--agent", AGENT, "--secret", "api/*"]).run().ok();
+    let explain = || world.keyless(&["grant", "explain", "--agent", AGENT, "--json", TOKEN]).run();
+    assert_eq!(explain().data()["allowed"], json!(true));
+    world.keyless(&["agent", "suspend", instance]).run().ok();
+    let told = explain();
+    told.exits(4);
+    let data = &told.json()["data"];
+    assert_eq!((&data["allowed"], &data["agent"]), (&json!(false), &json!(["agent_suspended"])));
+}
+
+#[test]
+fn a_grant_for_an_organization_that_has_no_such_agent_is_warned_of() {
+    let world = World::with_token();
+    let warned = |more: &[&str]| {
+        let made = ["grant", "create", "--agent", AGENT, "--secret", "api/*"];
+        world.keyless(&[&made[..], more].concat()).run().exits(0).errors()
+    };
+    assert!(warned(&[]).contains("no agent is registered as"));
+    world.keyless(&["agent", "register", AGENT, "--organization", "acme"]).run().ok();
+    assert!(warned(&[]).contains("is of the organization local"));
+    let fits = warned(&["--organization", "acme"]);
+    assert!(!fits.contains("no agent"), "{fits}");
+}
+
+#[test]
+fn an_organizations_own_type_of_agent_has_a_risk() {
+    let world = World::with_token();
+    let register = |more: &[&str]| {
+        world.keyless(&[&["agent", "register", AGENT, "--json"], more].concat()).run()
+    };
+    for kind in ["custom", "custom:acme/reviewer"] {
+        let aid = register(&["--type", kind, "--risk", "high"]).data()["aid"].clone();
+        assert_eq!(
+            (&aid["agent_type"], &aid["metadata"]["risk_level"]),
+            (&json!(kind), &json!("high"))
+        );
+    }
+    for unfit in [&["--type", "custom"][..], &["--risk", "low"]] {
+        assert!(register(unfit).exits(2).errors().contains("--risk"), "{unfit:?}");
+    }
+    assert!(
+        register(&["--type", "custom", "--risk", "total"]).exits(2).errors().contains("very_high")
+    );
+}
+
+#[test]
+fn a_grant_that_can_never_permit_anything_is_not_made() {
+    let world = World::with_token();
+    for (more, named) in [
+        (["--action", "egress"], "sdk_proxy or template"),
+        (["--max-concurrent", "0"], "--max-concurrent"),
+        (["--max-per-minute", "0"], "--max-per-minute"),
+    ] {
+        let made = ["grant", "create", "--agent", AGENT, "--secret", "api/*"];
+        let told = world.keyless(&[&made[..], &more].concat()).run().exits(2).errors();
+        assert!(told.contains(named), "{told}");
+    }
+}
+
 /// What another organization has granted explains nothing here.
 #[test]
 fn an_organization_is_told_of_its_own_grants_alone() {
