@@ -130,9 +130,30 @@ pub struct Order<'a> {
     pub max_depth: u32,
 }
 
+impl Order<'_> {
+    /// Why it can be no token, whoever asks for it.
+    pub fn fault(&self) -> Option<&'static str> {
+        let actions = &self.scope.actions;
+        let faults = [
+            (self.issuer.0 == self.subject.0, "an agent delegates to another, not to itself"),
+            (self.scope.max_uses == 0, "max_uses is at least 1"),
+            (self.scope.secrets.is_empty(), "the scope names no secrets"),
+            (
+                actions.is_empty() || actions.contains(&ActionType::Egress),
+                "the scope's actions are types of action, at least one",
+            ),
+            (!self.life.is_positive(), "ttl_seconds is at least 1"),
+        ];
+        faults.into_iter().find_map(|(fails, words)| fails.then_some(words))
+    }
+}
+
 impl Token {
     /// Makes a token, or says which rule it would break. `drawn`: the name and the nonce.
     pub fn issue(order: Order<'_>, drawn: (TokenId, String), now: Timestamp) -> Result<Self, Code> {
+        if order.fault().is_some() {
+            return Err(Code::DelegationInvalid);
+        }
         let Order { issuer, subject, scope, life, root, grant, grant_until, .. } = order;
         let Order { parent, categories, max_depth, .. } = order;
         let depth = match parent {
@@ -141,15 +162,6 @@ impl Token {
         };
         let depth = depth.ok_or(Code::DelegationTooDeep)?;
         let longest = if scope.max_uses == 1 { MAX_SINGLE_USE_LIFE } else { MAX_LIFE };
-        let is_sound = scope.max_uses > 0
-            && !scope.secrets.is_empty()
-            && !scope.actions.is_empty()
-            && !scope.actions.contains(&ActionType::Egress)
-            && life.is_positive()
-            && issuer.0 != subject.0;
-        if !is_sound {
-            return Err(Code::DelegationInvalid);
-        }
         let mut expires_at = (now + life.min(longest)).min(grant_until);
         if let Some(parent) = parent {
             if !scope.is_within(&parent.scope, categories) {

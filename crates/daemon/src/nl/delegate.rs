@@ -61,11 +61,10 @@ impl NlService {
         let kind = delegated_action.kind();
         // What it may not do itself it hands to nobody.
         self.bounds(caller, kind, &meant).await?;
-        let subject = self
-            .agents
-            .active_of(delegate_to)
-            .await
-            .map_err(|error| NlFault::new(Code::DelegationInvalid, error.detail().clone()))?;
+        let subject = self.agents.active_of(delegate_to).await.map_err(|error| {
+            let suggestion = SafeText::words("Delegate to an agent that is registered and active.");
+            NlFault::new(Code::DelegationInvalid, error.detail().clone()).suggesting(suggestion)
+        })?;
         let footing = self.footing(caller, scope(delegation_scope, vec![kind])?).await?;
         let session = self.session_of(caller)?;
         session.could_run(&action.deed, &account.action_id, &meant).await?;
@@ -328,14 +327,10 @@ impl NlService {
             categories: &footing.categories,
             max_depth: DEFAULT_MAX_DEPTH,
         };
-        let issued = self.delegations.create(order).await;
-        issued.map_err(|error| match error.code() {
-            Code::DelegationInvalid => unsound(
-                "a delegation names secrets, types of action and another agent, and has a use and a \
-                 second at least",
-            ),
-            _ => error.into(),
-        })
+        if let Some(words) = order.fault() {
+            return Err(unsound(words));
+        }
+        Ok(self.delegations.create(order).await?)
     }
 }
 
@@ -382,7 +377,9 @@ fn unproven() -> NlFault {
 
 /// A delegation that is well written and can't be made (chapter 08, 5.4.4).
 fn unsound(words: &'static str) -> NlFault {
-    NlFault::new(Code::DelegationInvalid, SafeText::words(words)).at_status(422)
+    let suggestion = SafeText::words("Ask for the delegation again, with that put right.");
+    let fault = NlFault::new(Code::DelegationInvalid, SafeText::words(words));
+    fault.suggesting(suggestion).at_status(422)
 }
 
 fn malformed(words: &'static str) -> NlFault {

@@ -132,7 +132,40 @@ async fn the_file_of_a_template_for_another_is_judged_with_the_rest() {
         "delegated_action": { "type": "template", "template_path": path },
         "delegation_scope": { "secrets": ["api/token"], "max_uses": 1 },
     }));
-    assert_eq!(done(&served, &issuer, delegate).await, Some(Code::GrantMissing));
+    assert_eq!(done(&served, &issuer, delegate).await, Some(Code::SecretNotFound));
+}
+
+#[tokio::test]
+async fn a_delegation_that_can_not_be_made_says_what_is_wrong_with_it() {
+    let served = Served::new().await;
+    let issuer = served.agent("a", &[Delegate, Exec], &["*"]).await;
+    let helper = served.agent("b", &[Exec], &[]).await;
+    let told = async |to: &str, scope: Value| {
+        let delegate = action(json!({
+            "type": "delegate", "delegate_to": to, "delegation_scope": scope,
+            "delegated_action": { "type": "exec", "template": "true {{nl:api/token}}" },
+        }));
+        let outcome = served.nl.one(&issuer, Ok(delegate), "req-1", Timestamp::now()).await;
+        let fault = outcome.fault.unwrap();
+        assert_eq!(fault.code(), Code::DelegationInvalid);
+        fault.error().detail().as_str().to_owned()
+    };
+    let scope = |uses: u64, life: u64| json!({ "secrets": ["api/token"], "max_uses": uses, "ttl_seconds": life });
+    let (itself, other) = (issuer.aid.agent_uri.as_str(), helper.aid.agent_uri.as_str());
+    for (to, scope, words) in [
+        (itself, scope(1, 60), "not to itself"),
+        (other, scope(0, 60), "max_uses is at least 1"),
+        (other, scope(1, 0), "ttl_seconds is at least 1"),
+        (
+            "nl://acme.corp/nobody/1.0.0",
+            scope(1, 60),
+            "no active agent nl://acme.corp/nobody/1.0.0",
+        ),
+    ] {
+        let told = told(to, scope).await;
+        assert!(told.contains(words), "{told}");
+    }
+    assert!(served.nl.delegations.list().await.unwrap().is_empty());
 }
 
 /// A proof that a token is the caller's, made `seconds` from now.
