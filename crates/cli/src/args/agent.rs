@@ -5,7 +5,7 @@ use std::{convert::Infallible, path::PathBuf, str::FromStr, time::Duration};
 use clap::{Args, Subcommand};
 use keyless_core::{
     ActionType, SecretPath,
-    agent::{AgentType, AgentUri, InstanceId, TrustLevel},
+    agent::{AgentType, AgentUri, InstanceId, Risk, TrustLevel},
     grant::SecretPattern,
 };
 
@@ -61,9 +61,12 @@ Examples:
 pub(crate) struct AgentRegisterArgs {
     /// The software, nl://VENDOR/TYPE/VERSION
     pub(crate) uri: AgentUri,
-    /// coding_assistant, autonomous_executor, orchestrator, ci_cd_pipeline, human or custom:ORG/NAME
+    /// coding_assistant, autonomous_executor, orchestrator, ci_cd_pipeline, human, custom or custom:ORG/NAME
     #[arg(long = "type", value_name = "TYPE", default_value = "coding_assistant")]
     pub(crate) kind: AgentType,
+    /// How much could go wrong with an agent of a custom type: low, medium, high or very_high
+    #[arg(long, value_name = "LEVEL", value_parser = parse_risk)]
+    pub(crate) risk: Option<Risk>,
     /// A type of action that it may ever ask for; repeatable, all when absent
     #[arg(long = "can", value_name = "ACTION")]
     pub(crate) can: Vec<ActionType>,
@@ -165,6 +168,11 @@ impl FromStr for AgentName {
         let instance = InstanceId::parse(text).map(Self::Instance);
         Ok(instance.unwrap_or_else(|| Self::Uri(text.to_owned())))
     }
+}
+
+fn parse_risk(text: &str) -> Result<Risk, String> {
+    serde_json::from_value(text.into())
+        .map_err(|_| "it is low, medium, high or very_high".to_owned())
 }
 
 fn parse_pattern(text: &str) -> Result<SecretPattern, String> {

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use jiff::SignedDuration;
 use keyless_core::{
     ActionType, Code, Error, SafeText,
-    agent::{AgentState, Aid, AidScope, InstanceId, LifecycleAuthority, TrustLevel},
+    agent::{AgentState, AgentType, Aid, AidScope, InstanceId, LifecycleAuthority, TrustLevel},
     grant::GrantState,
 };
 use keyless_daemon::{
@@ -53,6 +53,16 @@ async fn register(ui: &Ui, args: AgentRegisterArgs) -> Result<(), Error> {
         let words = SafeText::words("L2 and L3 come from an attestation, not from a word");
         return Err(Error::with(Code::Usage, words));
     }
+    let fault = match (&args.kind, args.risk) {
+        (AgentType::Custom(_), None) => {
+            Some("a custom type has a --risk: low, medium, high or very_high")
+        }
+        (AgentType::Custom(_), Some(_)) | (_, None) => None,
+        (_, Some(_)) => Some("--risk is for custom types: that of the others is the protocol's"),
+    };
+    if let Some(words) = fault {
+        return Err(Error::with(Code::Usage, SafeText::words(words)));
+    }
     let all = ActionType::ALL.iter().copied().filter(|kind| *kind != ActionType::Egress);
     let capabilities = if args.can.is_empty() { all.collect() } else { args.can.clone() };
     let life = SignedDuration::try_from(args.life).map_err(|_| Code::Usage)?;
@@ -67,6 +77,11 @@ async fn register(ui: &Ui, args: AgentRegisterArgs) -> Result<(), Error> {
         life,
         registered_by: "operator".to_owned(),
         parent: args.parent.clone(),
+        metadata: args
+            .risk
+            .map(|risk| ("risk_level".to_owned(), json!(risk)))
+            .into_iter()
+            .collect(),
         is_administrator: args.administrator,
     };
     check_private(args.credential_file.as_deref())?;

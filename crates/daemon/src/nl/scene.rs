@@ -36,6 +36,7 @@ pub(super) fn registration(name: &str) -> Registration {
         life: SignedDuration::from_hours(1),
         registered_by: "ann".to_owned(),
         parent: None,
+        metadata: std::collections::BTreeMap::new(),
         is_administrator: false,
     }
 }

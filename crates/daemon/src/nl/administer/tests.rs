@@ -1,7 +1,7 @@
 use jiff::SignedDuration;
 use keyless_core::{
     ActionType, Code,
-    agent::{AgentState, LifecycleAuthority},
+    agent::{AgentState, LifecycleAuthority, Risk},
     nl_message::Shape,
 };
 use serde_json::json;
@@ -85,6 +85,28 @@ async fn an_administrator_registers_nothing_beyond_itself() {
     let uri = json!({ "agent_uri": by.aid.agent_uri, "reason": "compromised" });
     let fault = nl.revoke_agents(&worker, &payload(&uri)).await.unwrap_err();
     assert_eq!(fault.code(), Code::OperatorRequired);
+}
+
+#[tokio::test]
+async fn an_organizations_own_type_of_agent_says_how_much_could_go_wrong() {
+    let served = Served::new().await;
+    let (nl, by) = (&served.nl, administrator(&served).await);
+    for kind in ["custom", "custom:acme/reviewer"] {
+        let more = json!({
+            "agent_type": kind, "metadata": { "risk_level": "high", "team": "platform" },
+        });
+        let done = nl.register_agent(&by, &wanted(&more)).await.unwrap();
+        let aid: Aid = serde_json::from_value(done.body()["aid"].clone()).unwrap();
+        assert_eq!(aid.agent_type.risk(&aid.metadata), Some(Risk::High));
+        assert_eq!(aid.metadata["team"], "platform");
+    }
+    for risk in [json!("total"), json!(3)] {
+        let more = json!({ "agent_type": "custom", "metadata": { "risk_level": risk } });
+        assert!(nl.register_agent(&by, &wanted(&more)).await.is_err(), "{risk}");
+    }
+    let promoted = json!({ "metadata": { "administrator": true } });
+    let fault = nl.register_agent(&by, &wanted(&promoted)).await.unwrap_err();
+    assert_eq!(fault.code(), Code::AgentExceeds);
 }
 
 #[tokio::test]

@@ -8,6 +8,7 @@ use keyless_core::{
     agent::{AgentType, AgentUri, Aid, AidScope, CLOCK_SKEW, TrustLevel},
 };
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::nl::agents::Registration;
 
@@ -26,6 +27,8 @@ pub(in crate::nl) struct Wanted {
     pub(super) delegated_by: Option<Answerable>,
     #[serde(default)]
     session_context: BTreeMap<String, String>,
+    #[serde(default)]
+    metadata: BTreeMap<String, Value>,
     requested_ttl_hours: Option<u32>,
     /// For the person who is asked about a sub-agent.
     pub(in crate::nl) purpose: Option<String>,
@@ -67,6 +70,7 @@ impl Wanted {
             life: self.requested_ttl_hours.map_or_else(|| LIFE.min(left), hours),
             registered_by: self.delegated_by.map(|by| by.identifier).unwrap_or_default(),
             parent: None,
+            metadata: self.metadata,
             is_administrator: false,
         }
     }

@@ -42,6 +42,8 @@ pub struct Registration {
     pub registered_by: String,
     /// The agent whose sub-agent it is; within that one's bounds, and for no longer.
     pub parent: Option<InstanceId>,
+    /// Plain values about it; `risk_level` where the type is `custom`.
+    pub metadata: BTreeMap<String, Value>,
     /// Whether it administers its organization: see [`Aid::is_administrator`].
     pub is_administrator: bool,
 }
@@ -118,7 +120,7 @@ pub(in crate::nl) fn identity(wanted: Registration, now: Timestamp) -> Result<Ai
         attestation: None,
         session_context: Some(wanted.session_context).filter(|context| !context.is_empty()),
         last_active_at: None,
-        metadata: BTreeMap::new(),
+        metadata: wanted.metadata,
     };
     if wanted.is_administrator {
         aid.make_administrator();

@@ -37,6 +37,7 @@ impl Agents {
             life: LIFE,
             registered_by: "keyless".to_owned(),
             parent: None,
+            metadata: BTreeMap::new(),
             is_administrator: false,
         };
         let aid = Aid { lifecycle: AgentState::Active, ..identity(wanted, Timestamp::now())? };
