@@ -22,7 +22,8 @@ pub(crate) struct Account {
     pub(crate) agent: Arc<Agent>,
     /// `act_…`.
     pub(crate) action_id: String,
-    pub(crate) kind: ActionType,
+    /// Nothing where what came names no type of action.
+    pub(crate) kind: Option<ActionType>,
     /// The request's own name.
     pub(crate) correlation_id: String,
     pub(crate) purpose: Option<String>,
@@ -62,14 +63,15 @@ impl Account {
             self.log.append(self.incident(&end)).await?;
         }
         let outcome = outcome(end.code);
-        let action = match (outcome, end.code) {
-            (Outcome::Blocked, _) => Action::Blocked,
+        let action = match (outcome, self.kind) {
             (Outcome::Denied, _) => Action::Denied,
-            _ => self.kind.into(),
+            (Outcome::Blocked, _) | (_, None) => Action::Blocked,
+            (_, Some(kind)) => kind.into(),
         };
         let stopped = matches!(action, Action::Blocked | Action::Denied);
         let mut draft = self.draft(action, outcome, &end);
-        draft.detail.attempted_action = stopped.then(|| self.kind.as_str().to_owned());
+        let attempted = self.kind.filter(|_| stopped);
+        draft.detail.attempted_action = attempted.map(|kind| kind.as_str().to_owned());
         draft.detail.redacted_count = Some(end.redacted_count).filter(|count| *count > 0);
         draft.detail.exit_code = end.exit_code.map(i64::from);
         draft.detail.duration_ms =

@@ -34,6 +34,7 @@ use super::{
     rates::{AGENT_LIMIT, RateState, Rates},
     replays::{Fingerprint, Replays, Turn},
     room::{Present, Room},
+    submit::Unread,
 };
 use crate::{broker::Broker, config::NlConfig, places::Places, requests::Requests};
 
@@ -199,7 +200,9 @@ impl NlService {
             }
             // Who is known and may not act is on record with each try.
             let id = request_id(message);
-            let told = Box::pin(self.one(&caller, Err(fault), &id, received)).await;
+            let action = message.payload.get("action").unwrap_or(&Value::Null);
+            let unread = Unread::of(action, fault);
+            let told = Box::pin(self.one(&caller, Err(unread), &id, received)).await;
             return Ok(Arc::new(told));
         }
         match message.kind {

@@ -24,11 +24,11 @@ use uuid::Uuid;
 
 pub(super) use self::{
     course::{Course, Done},
-    told::denied,
+    told::{Unread, denied},
 };
 use self::{
     file::Hidden,
-    told::{as_written, bad_handle, read, response, text},
+    told::{as_written, bad_handle, kind_of, read, response, text},
 };
 use super::{
     acting::Acting,
@@ -81,13 +81,13 @@ impl NlService {
     pub(super) async fn one(
         &self,
         caller: &Caller,
-        read: Result<Action, NlFault>,
+        read: Result<Action, Unread>,
         request_id: &str,
         received: Timestamp,
     ) -> Outcome {
         let (kind, purpose, is_dry_run) = match &read {
-            Ok(action) => (action.kind(), action.purpose.clone(), action.dry_run),
-            Err(_) => (ActionType::Exec, None, false),
+            Ok(action) => (Some(action.kind()), action.purpose.clone(), action.dry_run),
+            Err(unread) => (unread.kind, None, false),
         };
         let account = Account {
             log: self.log.clone(),
@@ -104,7 +104,7 @@ impl NlService {
         let mut course = Course::default();
         let done = match read {
             Ok(action) => Box::pin(self.attempt(caller, action, &account, &mut course)).await,
-            Err(fault) => Err(fault),
+            Err(unread) => Err(unread.fault),
         };
         self.conclude(caller, &account, course, done).await
     }
@@ -383,7 +383,7 @@ impl NlService {
             asking: Asking::Agent,
             foresight: course.foresight.take(),
         };
-        let is_lost = caller.acting.is_some() && account.kind == ActionType::Template;
+        let is_lost = caller.acting.is_some() && account.kind == Some(ActionType::Template);
         let mut outcome = tokio::select! {
             outcome = Box::pin(session.run(order, course.place.take())) => outcome?,
             // Dropped, the action is ended with all that it has started (NL-2.19).
@@ -429,9 +429,10 @@ async fn until_compromised(vault: &Vault, paths: &[SecretPath]) -> NlFault {
 }
 
 /// Reads an action, elsewhere if it is large.
-async fn parsed(action: Value) -> Result<Action, NlFault> {
-    let weight = Weight::of_bytes(json_size(&action));
-    apart(weight, move || read(action)).await?
+async fn parsed(action: Value) -> Result<Action, Unread> {
+    let (weight, kind) = (Weight::of_bytes(json_size(&action)), kind_of(&action));
+    let read = apart(weight, move || read(action)).await;
+    read.unwrap_or_else(|fault| Err(Unread { kind, fault }))
 }
 
 /// The text of a template, of an action for another agent as well, so that what is judged is what is done.

@@ -68,7 +68,7 @@ impl OwnActions {
             log: self.broker.log().clone(),
             agent: Arc::clone(&self.agent),
             action_id: action_id.clone(),
-            kind: request.action.kind(),
+            kind: Some(request.action.kind()),
             correlation_id: format!("req-{}", Uuid::now_v7()),
             purpose: request.action.purpose.clone(),
             source_ip: None,

@@ -11,7 +11,7 @@ use keyless_core::{
 };
 use serde_json::{Map, Value, json};
 
-use super::{MAX_ANSWER, parsed};
+use super::{MAX_ANSWER, Unread, parsed};
 use crate::nl::{
     answer::Outcome,
     caller::Caller,
@@ -95,7 +95,7 @@ impl NlService {
         let counted = if number == 0 { Ok(()) } else { self.count(caller).await.map(drop) };
         let action = match counted {
             Ok(()) => parsed(action.clone()).await,
-            Err(fault) => Err(fault),
+            Err(fault) => Err(Unread::of(action, fault)),
         };
         self.one(caller, action, &format!("{id}.{number}"), Timestamp::now()).await
     }

@@ -3,6 +3,7 @@
 use keyless_core::{
     agent::{AgentState, LifecycleAuthority},
     approval::Decision,
+    audit,
 };
 use serde_json::json;
 

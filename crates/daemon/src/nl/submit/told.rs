@@ -98,18 +98,40 @@ pub(in crate::nl) fn denied(denial: &Denial, meant: &[Meant], kind: ActionType) 
     }
 }
 
+/// An action that could not be read, or whose turn never came.
+#[derive(Debug)]
+pub(in crate::nl) struct Unread {
+    /// Its type, where it names one.
+    pub(super) kind: Option<ActionType>,
+    pub(super) fault: NlFault,
+}
+
+impl Unread {
+    /// What was to be an action, and why it is none.
+    pub(in crate::nl) fn of(action: &Value, fault: NlFault) -> Self {
+        Self { kind: kind_of(action), fault }
+    }
+}
+
+/// The type that an object names as its own.
+pub(super) fn kind_of(action: &Value) -> Option<ActionType> {
+    let kind = action.get("type")?.as_str()?.parse().ok();
+    kind.filter(|kind| *kind != ActionType::Egress)
+}
+
 /// The action that an object is, or why it is none.
-pub(super) fn read(action: Value) -> Result<Action, NlFault> {
-    let kind = action.get("type").and_then(Value::as_str).map(ToOwned::to_owned);
+pub(super) fn read(action: Value) -> Result<Action, Unread> {
+    let kind = kind_of(&action);
+    let is_unknown = kind.is_none() && action.get("type").is_some_and(Value::is_string);
     Action::from_json(action).map_err(|error| {
         let words = SafeText::default().as_they_wrote(&error.to_string());
-        let is_type = |kind: &String| kind.parse::<ActionType>().is_ok();
-        match error {
+        let fault = match error {
             ActionError::Handle(_) => bad_handle(&error.to_string()),
             ActionError::Type => NlFault::new(Code::ActionUnknown, words),
-            _ if !kind.as_ref().is_none_or(is_type) => NlFault::new(Code::ActionUnknown, words),
+            _ if is_unknown => NlFault::new(Code::ActionUnknown, words),
             _ => NlFault::new(Code::MessageMalformed, words),
-        }
+        };
+        Unread { kind, fault }
     })
 }
 
