@@ -80,6 +80,10 @@ impl Presented {
                 let attestation = known.attestation.clone().or_else(|| self.attestation.clone());
                 Ok(AgentClaim { attestation, ..known.clone() })
             }
+            (None, None) if self.credential.is_none() => {
+                let words = SafeText::words("no agent is named, and no credential is shown");
+                Err(NlFault::new(Code::AgentUnknown, words))
+            }
             (None, None) => {
                 let words = SafeText::words("agent has agent_uri and instance_id");
                 Err(NlFault::new(Code::MessageMalformed, words))
@@ -181,5 +185,23 @@ impl Acting {
     /// Whether it is its issuer's own message that is done.
     pub(crate) fn is_of_issuer(&self) -> bool {
         matches!(self.binding, Binding::Issuers { .. })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_shows_nothing_is_not_authenticated() {
+        let refused = |credential: Option<&str>| {
+            let credential = credential.map(|shown| Zeroizing::new(shown.to_owned()));
+            let (source_ip, claim, attestation) = (None, None, None);
+            let standing = Standing::Stranger;
+            let presented = Presented { source_ip, credential, claim, attestation, standing };
+            presented.claim(&Map::new()).unwrap_err().status()
+        };
+        assert_eq!(refused(None), 401);
+        assert_eq!(refused(Some("a credential, and nobody whose it is")), 400);
     }
 }
