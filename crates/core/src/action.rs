@@ -38,6 +38,9 @@ pub const TIMEOUT_RANGE: std::ops::RangeInclusive<Duration> =
 /// The most handles that one action may have, the same one counted as often as it stands there.
 pub const MAX_HANDLES: usize = 256;
 
+/// The most actions that come at once.
+pub const MAX_BATCH: usize = 20;
+
 /// One action request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ActionRequest {

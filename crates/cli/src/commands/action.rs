@@ -13,7 +13,7 @@ use keyless_core::{
     Code, Error, Exit, Reference, SafeText,
     action::{
         Action, ActionContext, ActionError, ActionRequest, ActionResponse, AgentClaim, Deed,
-        OutputEncoding, Status,
+        MAX_BATCH, OutputEncoding, Status,
     },
 };
 use keyless_daemon::{
@@ -160,6 +160,9 @@ fn requests(file: &Path) -> Result<(Vec<ActionRequest>, bool), Error> {
         })
     };
     match &json {
+        Value::Array(all) if !(1..=MAX_BATCH).contains(&all.len()) => {
+            Err(unfit(format!("a list has 1 to {MAX_BATCH} requests")))
+        }
         Value::Array(all) => Ok((all.iter().map(read).collect::<Result<_, _>>()?, true)),
         one => Ok((vec![read(one)?], false)),
     }

@@ -51,6 +51,23 @@ pub(crate) fn submit(world: &World, actions: &[Value]) -> Vec<Value> {
 }
 
 #[test]
+fn requests_come_singly_or_up_to_twenty_and_are_of_this_version() {
+    let world = World::with_token();
+    let submit = |requests: &Value| {
+        world.keyless(&["action", "dry-run", "-"]).stdin(requests.to_string()).run()
+    };
+    let one = request(&json!({ "type": "exec", "template": "true" }));
+    submit(&json!(vec![&one; 20])).ok();
+    for number in [0, 21] {
+        let told = submit(&json!(vec![&one; number])).exits(2).errors();
+        assert!(told.contains("1 to 20 requests"), "{told}");
+    }
+    let mut other = one;
+    other["nl_version"] = json!("2.0");
+    assert!(submit(&other).exits(2).errors().contains("`nl_version` is 1.0"));
+}
+
+#[test]
 fn a_bound_secret_enters_as_a_placeholder_and_arrives_as_its_value() {
     let mut world = World::with_token();
     let origin = world.origin(ALLOWED);

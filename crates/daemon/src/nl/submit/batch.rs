@@ -7,6 +7,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use keyless_core::{
     Code, SafeText,
+    action::MAX_BATCH,
     nl_message::{MessageType, NL_VERSION, NlFault, Shape},
 };
 use serde_json::{Map, Value, json};
@@ -19,9 +20,6 @@ use crate::nl::{
     service::{NlService, fingerprint_of},
 };
 
-/// Actions in one message.
-pub(super) const MAX_BATCH: usize = 20;
-
 impl NlService {
     /// Does the `actions` of a message.
     pub(super) async fn batch(
@@ -31,8 +29,9 @@ impl NlService {
         actions: &Value,
         id: &str,
     ) -> Result<Outcome, NlFault> {
-        let Some(actions) = actions.as_array().filter(|all| all.len() <= MAX_BATCH) else {
-            let words = SafeText::words("actions is a list of at most 20");
+        let fits = |all: &&Vec<Value>| (1..=MAX_BATCH).contains(&all.len());
+        let Some(actions) = actions.as_array().filter(fits) else {
+            let words = SafeText::words("actions is a list of 1 to ").and(MAX_BATCH);
             return Err(NlFault::new(Code::MessageMalformed, words));
         };
         // Before any is done: a message that is refused has done nothing.

@@ -1,13 +1,14 @@
 //! Several actions in one message.
 
 use keyless_core::{
+    action::MAX_BATCH,
     agent::{AgentState, LifecycleAuthority},
     approval::Decision,
     audit,
 };
 use serde_json::json;
 
-use super::{batch::MAX_BATCH, *};
+use super::*;
 use crate::nl::{
     agents::Registration,
     scene::{Served, aid, registration},
@@ -160,9 +161,16 @@ async fn a_message_has_one_action_or_several() {
     let served = Served::new().await;
     let caller = served.agent("a", &[ActionType::Exec], &["*"]).await;
     let action = json!({ "type": "exec", "template": "true", "dry_run": true });
-    let both = json!({ "action": action, "actions": [action] });
-    let refused = served.nl.submit(&caller, both.as_object().unwrap(), "r", Timestamp::now()).await;
-    assert_eq!(refused.err().map(|fault| fault.code()), Some(Code::MessageMalformed));
+    let unfit = [
+        json!({ "action": action, "actions": [action] }),
+        json!({ "actions": [] }),
+        json!({ "actions": vec![&action; MAX_BATCH + 1] }),
+    ];
+    for unfit in unfit {
+        let all = unfit.as_object().unwrap();
+        let refused = served.nl.submit(&caller, all, "r", Timestamp::now()).await;
+        assert_eq!(refused.err().map(|fault| fault.code()), Some(Code::MessageMalformed));
+    }
 }
 
 #[tokio::test]
