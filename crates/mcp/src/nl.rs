@@ -9,9 +9,12 @@ mod documents;
 mod table;
 
 use futures_util::future::BoxFuture;
-use keyless_core::{Error, nl_message::MessageType};
+use keyless_core::{
+    Error,
+    nl_message::{MessageType, NlFault, Shape},
+};
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 pub(crate) use self::{
     documents::{DOCUMENTS, Document},
@@ -28,18 +31,19 @@ pub trait Nl: Send + Sync + 'static {
     ) -> BoxFuture<'_, Result<Value, Error>>;
 }
 
-/// Calls a tool; `None` when there is none of this name.
+/// Calls a tool; `None` when there is none of this name. What never reached the broker fails in the protocol's form too.
 pub(crate) async fn call(
     port: &dyn Nl,
     name: &str,
     arguments: JsonObject,
-) -> Option<Result<CallToolResult, Error>> {
+) -> Option<CallToolResult> {
     let tool = TOOLS.iter().find(|tool| tool.name == name)?;
-    let payload = match (tool.payload)(Value::Object(arguments)) {
-        Ok(payload) => payload,
-        Err(error) => return Some(Err(error)),
+    let sent = match (tool.payload)(Value::Object(arguments)) {
+        Ok(payload) => port.send(tool.kind, payload).await,
+        Err(error) => Err(error),
     };
-    Some(port.send(tool.kind, payload).await.map(told))
+    let failed = |error| json!({ "error": NlFault::from(error).body(Shape::Enveloped) });
+    Some(told(sent.unwrap_or_else(failed)))
 }
 
 /// An answer with an error in it is the error of the call, its whole structure with it.
@@ -55,8 +59,6 @@ fn told(answer: Value) -> CallToolResult {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     fn payload(tool: &str, arguments: Value) -> Result<Value, String> {

@@ -95,10 +95,7 @@ impl Server {
         let log = self.logging.of_call(name, &context);
         log.called().await;
         let result = match served {
-            Toolset::Nl(port) => {
-                let called = nl::call(port.as_ref(), name, arguments).await?;
-                called.unwrap_or_else(|error| refusal(&error))
-            }
+            Toolset::Nl(port) => nl::call(port.as_ref(), name, arguments).await?,
             Toolset::Pack(port) => pack::serve(port.as_ref(), name, arguments, context).await?,
             Toolset::Secrets(port) => ask(port.as_ref(), name, arguments, context).await?,
         };

@@ -22,7 +22,7 @@ pub(super) trait Arguments: DeserializeOwned + JsonSchema + Serialize + 'static 
 pub(super) fn payload<A: Arguments>(arguments: Value) -> Result<Map<String, Value>, Error> {
     let read: A = serde_json::from_value(arguments).map_err(|error| {
         let words = SafeText::words("the arguments: ").as_they_wrote(&error.to_string());
-        Error::with(Code::Usage, words)
+        Error::with(Code::MessageMalformed, words)
     })?;
     match serde_json::to_value(read) {
         Ok(Value::Object(mut members)) => {

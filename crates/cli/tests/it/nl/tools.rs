@@ -104,6 +104,25 @@ fn tools_of_the_nl_set_are_messages() {
     assert_eq!(access["structuredContent"]["allowed"], false, "{access}");
 }
 
+#[test]
+fn what_fails_before_it_is_a_message_fails_in_the_protocols_form() {
+    let world = with_secrets();
+    let served = Served::start(&world);
+    let mut tools = Tools::of(&world, "nl", &served.agents["agent"]);
+    let misused = tools.refused("nl_check_access", &json!({}));
+    assert_eq!(
+        (&misused["code"], &misused["name"]),
+        (&json!("NL-E800"), &json!("X_MESSAGE_MALFORMED"))
+    );
+    assert!(misused["message"].as_str().unwrap().contains("secret_name"), "{misused}");
+    let mut impostor = served.agents["agent"].clone();
+    impostor["credential"] = served.agents["helper"]["credential"].clone();
+    let refused = Tools::of(&world, "nl", &impostor).refused("nl_list_secrets", &json!({}));
+    let expected = (&json!("NL-E100"), &json!("IDENTITY_VERIFICATION_FAILED"));
+    assert_eq!((&refused["code"], &refused["name"]), expected, "{refused}");
+    assert!(refused["resolution"].is_string(), "{refused}");
+}
+
 /// An agent asks by one toolset and acts by the other; to its person it is one agent.
 #[test]
 fn what_a_person_allows_the_tools_counts_for_the_actions_of_the_same_agent() {
