@@ -156,6 +156,7 @@ fn the_specs_responses_go_both_ways() {
             "redacted": false,
             "audit_ref": "aud_770a0622-..."
         }),
+        json!({"status": "success", "result": {"stdout": "", "stderr": "", "exit_code": 0}}),
         json!({
             "status": "dry_run_ok",
             "secrets_validated": ["production/API_KEY"],
@@ -177,6 +178,19 @@ fn the_specs_responses_go_both_ways() {
             assert_eq!(&written[name], value, "{name}");
         }
     }
+    // Its details are left out.
+    let denied = json!({
+        "status": "denied",
+        "error": {
+            "code": "SCOPE_VIOLATION",
+            "message": "No active Scope Grant covers secret 'production/API_KEY' for action type 'exec'",
+            "suggestion": "Request a Scope Grant for 'production/*' from your administrator."
+        }
+    });
+    let response: ActionResponse = serde_json::from_value(denied.clone()).unwrap();
+    let mut written = serde_json::to_value(&response).unwrap();
+    assert_eq!(written["error"].as_object_mut().unwrap().remove("details"), Some(json!({})));
+    assert_eq!((&written["status"], &written["error"]), (&denied["status"], &denied["error"]));
 }
 
 #[test]

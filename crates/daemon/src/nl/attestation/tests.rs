@@ -1,7 +1,9 @@
 //! Attestations: signed by the vendor, for this agent, for a day at most, shown by one.
 
 use aws_lc_rs::{
+    encoding::{AsDer as _, Pkcs8V1Der},
     rand::SystemRandom,
+    rsa::{self, KeySize},
     signature::{
         ECDSA_P256_SHA256_FIXED_SIGNING, ECDSA_P384_SHA384_FIXED_SIGNING, EcdsaKeyPair,
         Ed25519KeyPair, KeyPair as _,
@@ -42,6 +44,13 @@ fn vendor(algorithm: Algorithm) -> Vendor {
             let x = data_encoding::BASE64URL_NOPAD.encode(pair.public_key().as_ref());
             let jwk = json!({ "kty": "OKP", "crv": "Ed25519", "x": x });
             return Vendor { algorithm, key: EncodingKey::from_ed_der(der.as_ref()), jwk };
+        }
+        Algorithm::RS256 => {
+            /// What PKCS #8 puts before the PKCS #1 of a key of this size.
+            const HEADER: usize = 26;
+            let pair = rsa::KeyPair::generate(KeySize::Rsa2048).unwrap();
+            let der: Pkcs8V1Der<'_> = pair.as_der().unwrap();
+            EncodingKey::from_rsa_der(&der.as_ref()[HEADER..])
         }
         _ => {
             let der = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random);
@@ -106,7 +115,7 @@ fn code(outcome: Result<Attested, Error>) -> Result<(), Code> {
 
 #[tokio::test]
 async fn a_vendors_signature_is_taken() {
-    for algorithm in [Algorithm::ES256, Algorithm::ES384, Algorithm::EdDSA] {
+    for algorithm in ALGORITHMS {
         let (folder, vendor) = (tempfile::tempdir().unwrap(), vendor(algorithm));
         let attested =
             vendor.attestations(&folder).check(&vendor.sign(|_| ()), &aid(1), now()).await.unwrap();

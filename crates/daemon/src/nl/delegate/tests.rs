@@ -2,7 +2,7 @@
 
 use std::{fs, os::unix::fs::PermissionsExt};
 
-use keyless_core::{approval::Decision, grant::GrantId, threat::of_redactions};
+use keyless_core::{SecretPath, approval::Decision, grant::GrantId, threat::of_redactions};
 
 use super::*;
 use crate::nl::{agents::as_logged, binding, scene::Served};
@@ -75,6 +75,22 @@ async fn handing_work_on_takes_a_use_of_the_token() {
     let stranger = served.agent("d", &[Delegate], &[]).await;
     let stranger = under(&served, &root, stranger).await;
     assert!(token(&served, &stranger, &asked(&last, &["exec"], 1)).await.is_err());
+}
+
+#[tokio::test]
+async fn a_token_outlives_a_rotation_of_what_it_names() {
+    let served = Served::new().await;
+    let issuer = served.agent("a", &[Delegate, Template], &["*"]).await;
+    let helper = served.agent("b", &[Template], &[]).await;
+    let made = token(&served, &issuer, &asked(&helper, &["template"], 3)).await.unwrap();
+    let helper = under(&served, &made, helper).await;
+    let path = SecretPath::parse("t/api/token").unwrap();
+    let render = json!({ "type": "template", "template_content": "{{nl:api/token}}" });
+    for value in ["the value of before", "the value of now"] {
+        served.nl.vault.put(&path, value.as_bytes().to_vec().into()).await.unwrap();
+        assert_eq!(done(&served, &helper, action(render.clone())).await, None, "{value}");
+    }
+    assert_eq!(used(&served, &made).await, 2);
 }
 
 #[tokio::test]

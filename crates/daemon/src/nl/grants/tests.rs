@@ -28,7 +28,12 @@ fn grant(id: &str, conditions: &Value) -> Grant {
 }
 
 async fn ask(grants: &Grants) -> Verdict {
-    let subjects = [Subject::from(SecretPath::parse("team/api/token").unwrap())];
+    ask_about(grants, &["team/api/token"]).await
+}
+
+async fn ask_about(grants: &Grants, paths: &[&str]) -> Verdict {
+    let subjects = paths.iter().map(|path| Subject::from(SecretPath::parse(path).unwrap()));
+    let subjects: Vec<Subject> = subjects.collect();
     let request = Request {
         agent_uri: &AgentUri::parse("nl://acme.corp/bot/1.0.0").unwrap(),
         instance_id: &InstanceId::parse(INSTANCE).unwrap(),
@@ -82,6 +87,24 @@ async fn a_use_is_had_once_the_action_begins() {
     drop(grants.reserve(&allowed(&grants).await, None).await.unwrap().started());
     assert_eq!(denied(&grants).await, DenyReason::Exhausted);
     assert_eq!(grants.show(&id).await.unwrap().state, GrantState::Exhausted);
+}
+
+#[tokio::test]
+async fn an_action_that_needs_two_grants_has_a_use_of_each() {
+    let scene = Scene::new().await;
+    let grants = Grants::new(&scene.vault, scene.log.clone());
+    let limited = grant("g1", &json!({ "max_uses": 2 }));
+    let mut other = Grant { grant_id: GrantId::parse("g2").unwrap(), ..limited.clone() };
+    other.permissions[0].secrets = vec![SecretPattern::parse("db/*").unwrap()];
+    for one in [limited, other] {
+        grants.create(one).await.unwrap();
+    }
+    let verdict = ask_about(&grants, &["team/api/token", "team/db/password"]).await;
+    let Verdict::Allow(allowance) = verdict else { panic!("{verdict:?}") };
+    drop(grants.reserve(&allowance, None).await.unwrap().started());
+    for id in ["g1", "g2"] {
+        assert_eq!(grants.show(&GrantId::parse(id).unwrap()).await.unwrap().used, [1], "{id}");
+    }
 }
 
 #[tokio::test]
