@@ -19,6 +19,7 @@ mod requests;
 mod contacts;
 
 // Who is the operator
+mod codes;
 mod passkeys;
 
 // Who agents are, and what they may do

@@ -38,6 +38,7 @@ pub(super) const MIGRATIONS: &[Migration] = &[
         postgres: Some(include_str!("../../migrations/postgres/0062_vault_revision.sql")),
     },
     Migration::of_both(include_str!("../../migrations/0063_full_request_ids.sql")),
+    Migration::of_both(include_str!("../../migrations/0064_code_gate.sql")),
 ];
 
 #[expect(clippy::cast_possible_wrap, reason = "a handful")]

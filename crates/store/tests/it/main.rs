@@ -3,6 +3,7 @@
 
 mod audit;
 mod breaks;
+mod codes;
 mod contacts;
 mod file;
 mod keys;

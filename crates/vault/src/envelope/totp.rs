@@ -25,6 +25,8 @@ use crate::{
 };
 
 const INFO: &str = "keyless/v1/envelope/totp";
+const APP_INFO: &str = "keyless/v1/envelope/totp/app";
+const APP_BYTES: usize = 8;
 const LABEL: &str = "totp-secret";
 /// Seconds that a code is for.
 const STEP: i64 = 30;
@@ -43,9 +45,9 @@ const DOUBLINGS: u32 = 6;
 pub struct TotpSecret(Zeroizing<[u8; KEY_BYTES]>);
 
 /// Judges codes: each opens once, and guessing is cut short.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct TotpGate {
-    last_accepted: Option<i64>,
+    last_accepted: Option<Accepted>,
     /// When the recent failures were, on the caller's monotonic clock.
     failures: VecDeque<Duration>,
     /// How many there were since the gate was closed last.
@@ -53,6 +55,25 @@ pub struct TotpGate {
     /// How often it was closed since a code was right.
     closings: u32,
     closed_until: Option<Duration>,
+}
+
+/// A code that was right.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Accepted {
+    /// A name for the app: steps of another one are none of its own.
+    app: String,
+    step: i64,
+}
+
+/// A gate as the next process takes it up: a clock that never jumps is that of one process.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Kept {
+    last_accepted: Option<Accepted>,
+    failures: Vec<Timestamp>,
+    slow_failures: u32,
+    closings: u32,
+    closed_until: Option<Timestamp>,
 }
 
 /// What stands in the envelope beside the wrapped key.
@@ -98,6 +119,12 @@ impl TotpSecret {
         Ok(Self(secret))
     }
 
+    /// Tells one app from another, and nothing of its secret.
+    fn app(&self) -> String {
+        let name = key::derive(None, &*self.0, APP_INFO);
+        data_encoding::HEXLOWER.encode(&name[..APP_BYTES])
+    }
+
     fn code_of(&self, step: i64) -> String {
         code(&*self.0, step)
     }
@@ -126,13 +153,64 @@ impl TotpGate {
             }
         }
         match found {
-            Some(step) if self.last_accepted.is_none_or(|last| step > last) => {
-                *self = Self { last_accepted: Some(step), ..Self::default() };
+            Some(step) if !self.was_used(&secret.app(), step) => {
+                let accepted = Accepted { app: secret.app(), step };
+                *self = Self { last_accepted: Some(accepted), ..Self::default() };
                 Ok(())
             }
             Some(_) => Err(self.fail(clock, Code::TotpReplayed)),
             None => Err(self.fail(clock, Code::TotpWrong)),
         }
+    }
+
+    /// The gate as it was told by [`TotpGate::told`], at `now`, which is `clock` here. What can't be read tells
+    /// nothing; a wall clock that was set prolongs no lockout beyond its length.
+    #[must_use]
+    pub fn taken_up(told: &str, now: Timestamp, clock: Duration) -> Self {
+        let kept: Kept = serde_json::from_str(told).unwrap_or_default();
+        let since = |at: Timestamp| Duration::try_from(now.duration_since(at)).unwrap_or_default();
+        let recent = kept.failures.iter().map(|at| since(*at)).filter(|ago| *ago < FAILURE_WINDOW);
+        let closed_until = kept.closed_until.map(|until| {
+            let rest = Duration::try_from(until.duration_since(now)).unwrap_or_default();
+            clock + rest.min(lockout(kept.closings.saturating_sub(1)))
+        });
+        Self {
+            last_accepted: kept.last_accepted,
+            // This process may be younger than the failure.
+            failures: recent.map(|ago| clock.saturating_sub(ago)).take(FAILURES).collect(),
+            slow_failures: kept.slow_failures,
+            closings: kept.closings,
+            closed_until,
+        }
+    }
+
+    /// The gate in words that another process takes up.
+    pub fn told(&self, now: Timestamp, clock: Duration) -> String {
+        let then = |at: &Duration| now.saturating_sub(clock.saturating_sub(*at)).ok();
+        let until = |end: Duration| now.saturating_add(end.saturating_sub(clock)).ok();
+        let kept = Kept {
+            last_accepted: self.last_accepted.clone(),
+            failures: self.failures.iter().filter_map(then).collect(),
+            slow_failures: self.slow_failures,
+            closings: self.closings,
+            closed_until: self.closed_until.and_then(until),
+        };
+        serde_json::to_string(&kept).expect("plain data")
+    }
+
+    /// The same, and no code is good that was used in `other`'s eyes.
+    #[must_use]
+    pub fn no_earlier_than(mut self, other: &Self) -> Self {
+        if let Some(Accepted { app, step }) = &other.last_accepted
+            && self.last_accepted.as_ref().is_none_or(|last| last.app == *app && last.step < *step)
+        {
+            self.last_accepted.clone_from(&other.last_accepted);
+        }
+        self
+    }
+
+    fn was_used(&self, app: &str, step: i64) -> bool {
+        self.last_accepted.as_ref().is_some_and(|last| last.app == app && step <= last.step)
     }
 
     fn refuse_while_closed(&mut self, clock: Duration) -> Result<(), Error> {
@@ -148,12 +226,12 @@ impl TotpGate {
     fn fail(&mut self, clock: Duration, code: Code) -> Error {
         self.failures.retain(|at| clock.saturating_sub(*at) < FAILURE_WINDOW);
         self.failures.push_back(clock);
-        self.slow_failures += 1;
+        self.slow_failures = self.slow_failures.saturating_add(1);
         if self.failures.len() >= FAILURES || self.slow_failures >= SLOW_FAILURES {
             self.failures.clear();
             self.slow_failures = 0;
-            self.closed_until = Some(clock + LOCKOUT * 2_u32.pow(self.closings.min(DOUBLINGS)));
-            self.closings += 1;
+            self.closed_until = Some(clock + lockout(self.closings));
+            self.closings = self.closings.saturating_add(1);
         }
         code.into()
     }
@@ -175,6 +253,11 @@ impl Parameters {
             sealed_secret: data_encoding::BASE64.encode(&ciphertext),
         })
     }
+}
+
+/// For how long the gate is closed, when it was closed so often since a code was right.
+fn lockout(closings: u32) -> Duration {
+    LOCKOUT * 2_u32.pow(closings.min(DOUBLINGS))
 }
 
 fn closed(rest: Duration) -> Error {
@@ -294,6 +377,45 @@ mod tests {
             assert_eq!(refusal(&mut gate, "junk", 9000 + round * 10), Some(Code::TotpWrong));
         }
         assert_eq!(refusal(&mut gate, &right(9300), 9300), None);
+    }
+
+    /// A process that takes the gate up counts on from where the one before it was.
+    #[test]
+    fn another_process_counts_on() {
+        let clock = Duration::from_secs;
+        let mut gate = TotpGate::default();
+        assert_eq!(refusal(&mut gate, &right(9000), 9000), None);
+        for second in 9001..=9004 {
+            assert_eq!(refusal(&mut gate, "x", second), Some(Code::TotpWrong));
+        }
+        let again = |gate: &TotpGate, second: i64, code: &str| {
+            let mut next =
+                TotpGate::taken_up(&gate.told(at(9004), clock(9004)), at(second), clock(1));
+            let judged = next.check(&secret(), code, at(second), clock(1));
+            (next, judged.err().map(|error| error.code()))
+        };
+        assert_eq!(again(&gate, 9005, &right(9000)).1, Some(Code::TotpReplayed));
+        let (closed, fifth) = again(&gate, 9005, "x");
+        assert_eq!(fifth, Some(Code::TotpWrong));
+        let told = closed.told(at(9005), clock(1));
+        for (second, expected) in [
+            (9006, Some(Code::TotpClosed)),
+            (9064, Some(Code::TotpClosed)),
+            (9065, None),
+            // The wall clock was set back: no longer than a lockout lasts.
+            (5000, Some(Code::TotpClosed)),
+        ] {
+            let mut next = TotpGate::taken_up(&told, at(second), clock(3));
+            let judged = next.check(&secret(), &right(second), at(second), clock(3));
+            assert_eq!(judged.err().map(|error| error.code()), expected, "{second}");
+        }
+        let mut back = TotpGate::taken_up(&told, at(5000), clock(3));
+        back.check(&secret(), &right(9030), at(9030), clock(63)).unwrap();
+        // What nobody can read tells nothing.
+        assert_eq!(
+            refusal(&mut TotpGate::taken_up("?", at(9000), clock(1)), &right(9000), 9000),
+            None
+        );
     }
 
     /// Setting the wall clock back or forth neither reopens the gate nor revives a code.

@@ -7,7 +7,8 @@
 //! ```
 //!
 //! Locked, the vault's key is wiped and nothing that it sealed can be read; who holds the vault is
-//! told [`Code::Locked`]. The judge of codes outlives every lock. Source: reference/secrets.md, 8.1.
+//! told [`Code::Locked`]. What the judge of codes knows outlives every lock, and the broker: the store keeps it, so
+//! that two brokers judge as one. Source: reference/secrets.md, 8.1.
 
 use std::{
     sync::{Arc, Mutex, PoisonError, RwLock},
@@ -32,7 +33,15 @@ pub(super) struct KeyPlace(RwLock<Option<Arc<VaultKey>>>);
 #[derive(Default)]
 pub(super) struct Reopening {
     codes: Mutex<Codes>,
-    gate: Mutex<TotpGate>,
+    judge: tokio::sync::Mutex<Judge>,
+}
+
+/// The gate, as this process knows it.
+#[derive(Default)]
+struct Judge {
+    gate: TotpGate,
+    /// What it has told the store; while that stands there, no other has judged.
+    told: Option<String>,
 }
 
 /// Held while the key comes or goes, so that a human's lock is the last word.
@@ -77,7 +86,7 @@ impl Vault {
             let codes = lock(&self.reopening.codes);
             (codes.secret.clone().ok_or(Code::TotpUnavailable)?, codes.locks)
         };
-        lock(&self.reopening.gate).check(&secret, code, now, clock)?;
+        self.judge(&secret, code, now, clock).await?;
         let rows = self.store.rows().await?;
         let kind = EnvelopeKind::Totp.as_str();
         let row = rows.envelopes.iter().find(|row| row.kind == kind).cloned();
@@ -104,7 +113,33 @@ impl Vault {
         clock: Duration,
     ) -> Result<(), Error> {
         let secret = self.totp_secret().await?.ok_or(Code::TotpUnavailable)?;
-        lock(&self.reopening.gate).check(&secret, code, now, clock)
+        self.judge(&secret, code, now, clock).await
+    }
+
+    /// A code counts, right or wrong, once the store has it that it was judged.
+    async fn judge(
+        &self,
+        secret: &TotpSecret,
+        code: &str,
+        now: Timestamp,
+        clock: Duration,
+    ) -> Result<(), Error> {
+        let mut judge = self.reopening.judge.lock().await;
+        loop {
+            let told = self.store.code_gate().await?;
+            let mut gate = match &told {
+                Some(text) if judge.told != told => {
+                    TotpGate::taken_up(text, now, clock).no_earlier_than(&judge.gate)
+                }
+                _ => judge.gate.clone(),
+            };
+            let judged = gate.check(secret, code, now, clock);
+            let next = gate.told(now, clock);
+            if self.store.replace_code_gate(told.as_deref(), &next).await? {
+                *judge = Judge { gate, told: Some(next) };
+                return judged;
+            }
+        }
     }
 
     /// Whether values can be opened.

@@ -14,6 +14,7 @@ use crate::scene::{
 
 on_both! {
     a_code_reopens_what_a_timer_locked
+    a_lock_and_a_new_unlock_forget_no_code
     a_lock_by_hand_ends_what_codes_can_do
     a_lock_by_hand_is_the_last_word
     an_app_that_was_replaced_opens_nothing
@@ -74,6 +75,31 @@ async fn a_code_reopens_what_a_timer_locked(engine: Engine) {
     let right = app.code(at(60));
     assert_eq!(code(vault.reopen(&right, at(60), clock(7)).await), Code::TotpClosed);
     vault.reopen(&right, at(60), clock(67)).await.unwrap();
+}
+
+/// Neither the last code nor a lockout: `lock` and `unlock` by the passphrase are another broker.
+async fn a_lock_and_a_new_unlock_forget_no_code(engine: Engine) {
+    let scene = Scene::on(engine).await;
+    let app = App::enrol(&scene.vault).await;
+    let clock = Duration::from_secs;
+    scene.vault.judge_code(&app.code(at(0)), at(0), clock(900)).await.unwrap();
+    scene.vault.lock();
+    let next = scene.again().await;
+    assert_eq!(code(next.judge_code(&app.code(at(0)), at(1), clock(1)).await), Code::TotpReplayed);
+    for second in 2..=5 {
+        assert_eq!(code(next.judge_code("0", at(2), clock(second)).await), Code::TotpWrong);
+    }
+    next.lock();
+    let (last, beside) = (scene.again().await, scene.again().await);
+    let right = app.code(at(60));
+    assert_eq!(code(last.judge_code(&right, at(50), clock(1)).await), Code::TotpClosed);
+    assert_eq!(code(beside.judge_code(&right, at(50), clock(1)).await), Code::TotpClosed);
+    // Of two brokers at once one takes it.
+    let both = tokio::join!(
+        last.judge_code(&right, at(63), clock(14)),
+        beside.judge_code(&right, at(63), clock(14))
+    );
+    assert!(both.0.is_ok() != both.1.is_ok(), "{both:?}");
 }
 
 async fn a_lock_by_hand_ends_what_codes_can_do(engine: Engine) {
