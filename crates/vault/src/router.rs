@@ -85,6 +85,14 @@ pub(crate) struct At<'a> {
     fallback: Option<&'a str>,
 }
 
+/// What asking for a value came to.
+pub(crate) enum Asked<'a> {
+    /// It is not installed, and this is where to ask in its stead.
+    Elsewhere(Place<'a>),
+    /// The value.
+    Value(SecretValue),
+}
+
 /// A source, for people.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SourceReport {
@@ -132,9 +140,7 @@ impl Router {
                 Error::with(Code::SecretUnavailable, words.and(" is kept"))
             })?,
         };
-        let declared_local =
-            || self.config.sources.get(resolved.source).is_some_and(|spec| spec.kind == LOCAL);
-        if resolved.source == LOCAL || declared_local() {
+        if self.is_local(resolved.source) {
             return Ok(Place::Local);
         }
         let Some(declared) = self.sources.get(resolved.source) else {
@@ -151,6 +157,22 @@ impl Router {
         };
         let (name, fallback) = (resolved.source, resolved.fallback);
         Ok(Place::Source(At { name, declared, reference, fallback }))
+    }
+
+    fn is_local(&self, source: &str) -> bool {
+        let declared = self.config.sources.get(source);
+        source == LOCAL || declared.is_some_and(|spec| spec.kind == LOCAL)
+    }
+
+    /// Where to ask for `path` when what `at` says is not installed.
+    fn instead(&self, path: &SecretPath, at: &At<'_>) -> Option<Place<'_>> {
+        let fallback = at.fallback?;
+        if self.is_local(fallback) {
+            return Some(Place::Local);
+        }
+        let (name, declared) = self.sources.get_key_value(fallback)?;
+        let reference = declared.backend.reference(path, path.as_str(), None);
+        Some(Place::Source(At { name, declared, reference, fallback: None }))
     }
 
     /// The secret that is `source`'s own credential.
@@ -182,21 +204,16 @@ impl Router {
         made_of: MadeOf,
         credential: Option<&SecretValue>,
         at_most: Option<u64>,
-    ) -> Result<SecretValue, Error> {
+    ) -> Result<Asked<'_>, Error> {
         let begun = self.cache.lock().expect("nothing panics under it").asked();
-        let asked = at.get(credential).await;
-        self.note(at.name, &asked);
-        let (name, spec, fetched) = match asked {
-            Err(fault) if fault.state == State::NotInstalled && at.fallback.is_some() => {
-                let name = at.fallback.unwrap_or_default();
-                let Some(other) = self.sources.get(name) else { return Err(told(at.name, fault)) };
-                let reference = other.backend.reference(path, path.as_str(), None);
-                let asked = other.within(other.backend.get(&reference, None)).await;
-                self.note(name, &asked);
-                (name, &other.spec, asked)
-            }
-            outcome => (at.name, &at.declared.spec, outcome),
-        };
+        let fetched = at.get(credential).await;
+        self.note(at.name, &fetched);
+        if fetched.as_ref().is_err_and(|fault| fault.state == State::NotInstalled)
+            && let Some(place) = self.instead(path, at)
+        {
+            return Ok(Asked::Elsewhere(place));
+        }
+        let (name, spec) = (at.name, &at.declared.spec);
         let Fetched { mut bytes, lease } =
             fetched.map_err(|fault| told(name, fault))?.ok_or_else(|| {
                 let words =
@@ -212,7 +229,7 @@ impl Router {
         let time = shortest(spec.cache_ttl, lease, at_most);
         let mut cache = self.cache.lock().expect("nothing panics under it");
         cache.put(&value, made_of, begun, time, Moment::now());
-        Ok(value)
+        Ok(Asked::Value(value))
     }
 
     /// Puts a value where it is kept. [`Code::Usage`] when the source, or `access`, does not allow it.

@@ -644,6 +644,36 @@ fn the_fallback_is_asked_when_a_source_is_not_installed_and_then_alone() {
     assert!(seen.exits(1).text().contains("locked"), "{}", seen.text());
 }
 
+/// The store has what was put there while it was the default; another source asks for its own credential.
+#[test]
+fn the_fallback_may_be_the_store_or_a_source_with_a_credential() {
+    let mut world = World::with_store();
+    let origin = world.origin(ALLOWED);
+    sources(&world, "[default]\nsource = \"local\"\n");
+    add_routed(&world, "routed");
+    let put = ["secret", "rotate", TOKEN, "--value-stdin"];
+    world.keyless(&put).stdin(world.canary.value()).run().ok();
+    let (pass, op) = (world.operator_file("pass"), world.operator_file("op"));
+    let declare = |fallback: &str| {
+        let mine = format!("[[source]]\nname = \"mine\"\ntype = \"pass\"\nprogram = {pass:?}\n");
+        let other = format!("[[source]]\nname = \"op\"\ntype = \"1password\"\nprogram = {op:?}\n");
+        let default = format!("[default]\nsource = \"mine\"\nfallback = \"{fallback}\"\n");
+        let credential = "[source_credentials]\nop = \"sources/op/token\"\n";
+        sources(&world, &[&mine, &other, &default, credential].concat());
+    };
+    declare("local");
+    world.agent_sh(USE).run().ok();
+    assert_eq!(origin.requests()[0].header("x"), Some(world.canary.value().into()));
+
+    let (token, other) = (world.another_value(), world.another_value());
+    let script = OP.replace("OPTOKEN", &token).replace("OPVALUE", &other);
+    executable(&op, &script.replace("op://Team/api/token\")", "\"*)"));
+    add_local(&world, "sources/op/token", &token);
+    declare("op");
+    world.agent_sh(USE).run().ok();
+    assert_eq!(origin.requests()[1].header("x"), Some(other.as_str().into()));
+}
+
 #[test]
 fn a_source_file_that_is_wrong_is_told() {
     let world = World::with_store();

@@ -10,7 +10,7 @@ use super::{Secret, Vault};
 use crate::{
     index::Indexed,
     metadata::SourceConfig,
-    router::{At, MadeOf, Place, Router, SourceReport},
+    router::{Asked, At, MadeOf, Place, Router, SourceReport},
     source::{EnvSource, FileSource, Held, LocalSource, Reading, Source},
 };
 
@@ -49,7 +49,7 @@ impl Vault {
         let named = source.as_deref().map(|source| (source, reference.as_deref()));
         match self.router()?.place(path, named)? {
             Place::Local => self.open_local(path, secret, binding).await,
-            Place::Source(at) => self.open_at(path, secret, binding, &at).await,
+            Place::Source(at) => self.open_at(path, secret, binding, at).await,
         }
     }
 
@@ -183,7 +183,7 @@ impl Vault {
         path: &SecretPath,
         secret: &Indexed,
         binding: Binding,
-        at: &At<'_>,
+        mut at: At<'_>,
     ) -> Result<Reading, Error> {
         let router = self.router()?;
         let made_of = MadeOf {
@@ -196,11 +196,21 @@ impl Vault {
         if let Some(value) = router.cached(path, &made_of) {
             return Ok(Reading { value, warnings: Vec::new() });
         }
-        let credential = self.credential(router, at.source()).await?;
         let at_most = secret.metadata.upkeep.cache_ttl_seconds_max;
-        let fetched = router.fetch(path, at, made_of, credential.as_ref(), at_most).await;
-        self.keep_contacts(router).await;
-        Ok(Reading { value: fetched?, warnings: Vec::new() })
+        loop {
+            let credential = self.credential(router, at.source()).await?;
+            let asked = router.fetch(path, &at, made_of.clone(), credential.as_ref(), at_most);
+            let asked = asked.await;
+            self.keep_contacts(router).await;
+            match asked? {
+                Asked::Value(value) => return Ok(Reading { value, warnings: Vec::new() }),
+                Asked::Elsewhere(Place::Local) => {
+                    return self.open_local(path, secret, binding).await;
+                }
+                // What is asked in another's stead has nobody in its own.
+                Asked::Elsewhere(Place::Source(other)) => at = other,
+            }
+        }
     }
 
     /// A source's own credential, which no other source may keep.
