@@ -1,7 +1,7 @@
 //! `keyless source`.
 
 use clap::{Args, Subcommand, ValueEnum};
-use keyless_core::SecretPath;
+use keyless_core::{PathError, SecretPath, alias};
 
 use super::FactorArgs;
 
@@ -60,8 +60,8 @@ pub(crate) struct SourceAddArgs {
     /// Secrets that nothing else leads elsewhere are kept there
     #[arg(long)]
     pub(crate) default: bool,
-    /// The secret of the store that opens it
-    #[arg(long, value_name = "PATH")]
+    /// The secret of the store that opens it; also as @secret:PATH
+    #[arg(long, value_name = "PATH", value_parser = path_or_alias)]
     pub(crate) credential: Option<SecretPath>,
 }
 
@@ -106,4 +106,8 @@ pub(crate) struct CheckArgs {
     pub(crate) paths: Vec<SecretPath>,
     #[command(flatten)]
     pub(crate) factor: FactorArgs,
+}
+
+fn path_or_alias(text: &str) -> Result<SecretPath, PathError> {
+    alias(text).unwrap_or_else(|| SecretPath::parse(text))
 }

@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeMap, fs, io, path::Path, time::Duration};
 
-use keyless_core::{ALIAS_PREFIX, Code, Error, SafeText, SecretPath};
+use keyless_core::{ALIAS_PREFIX, Code, Error, SafeText, SecretPath, alias};
 use toml::{Table, Value};
 
 use super::At;
@@ -23,6 +23,10 @@ const DEVBOYS_KINDS: &[(&str, &str)] =
 
 /// What devboy writes in place of a credential where none of ours is needed.
 const NO_CREDENTIAL: &[&str] = &["biometric", "default-profile"];
+
+/// Kinds of sources that are opened with a secret of the store.
+const OPENED_BY_A_SECRET: &[&str] =
+    &["1password", "aws-secrets-manager", "aws-ssm", "bitwarden", "keepass", "openbao", "vault"];
 
 /// What each kind of source reads of its table; for programs with what is read of every program.
 const SETTINGS: &[(&str, &[&str])] = &[
@@ -242,8 +246,36 @@ impl RouterConfig {
                 return Err(format!("there is no source {name:?}"));
             }
         }
+        for name in self.credentials.keys() {
+            let kind = self.sources.get(name).map_or(name.as_str(), |spec| spec.kind.as_str());
+            if !OPENED_BY_A_SECRET.contains(&kind) {
+                return Err(format!(
+                    "a source of type {kind} takes no credential: take {name} out of [source_credentials]"
+                ));
+            }
+        }
         Ok(())
     }
+}
+
+/// Settings are handed over as they stand there: what reads an alias would take it for what it names.
+fn refuse_aliases(name: &str, settings: &Table) -> Result<(), String> {
+    let is_alias = |value: &Value| value.as_str().is_some_and(|text| alias(text).is_some());
+    for (key, value) in settings {
+        match value {
+            Value::Table(inner) => refuse_aliases(&format!("{name}: {key}"), inner)?,
+            Value::Array(all) if all.iter().any(is_alias) => return Err(unresolved(name, key)),
+            value if is_alias(value) => return Err(unresolved(name, key)),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn unresolved(name: &str, key: &str) -> String {
+    format!(
+        "{name}: {key} is an alias, which nothing resolves in a source's settings; a secret that opens a source stands in [source_credentials]"
+    )
 }
 
 /// The store and the environment are there without being declared.
@@ -263,6 +295,9 @@ fn source(table: &Table) -> Result<SourceSpec, String> {
     if !begins || !name.bytes().all(fine) {
         return Err(format!("{name:?} is no name: a-z, 0-9, `-` and `_`"));
     }
+    if name == "local" && kind != "local" {
+        return Err("local is the store's own name: call the source something else".to_owned());
+    }
     let access = match optional(table, "access")?.as_deref() {
         None | Some("read") => Access::Read,
         Some("readwrite") => Access::ReadWrite,
@@ -281,6 +316,7 @@ fn source(table: &Table) -> Result<SourceSpec, String> {
     let mut settings = table.clone();
     let names = ["name", "type"];
     settings.retain(|key, _| !names.contains(&key) && !SETTINGS_OF_ALL.contains(&key));
+    refuse_aliases(&name, &settings)?;
     Ok(SourceSpec { name, kind, access, cache_ttl, deadline, settings })
 }
 
@@ -402,6 +438,24 @@ mod tests {
             ("[default]\nsource = \"gone\"", "no source \"gone\""),
             ("[[route]]\nprefix = \"team\"\nsource = \"local\"", "slash"),
             ("[secret.\"team/x\"]\nsource = \"local\"\nreference = \"r\"", "2 of at least 3"),
+            ("[[source]]\nname = \"local\"\ntype = \"env\"", "the store's own name"),
+            (
+                "[[source]]\nname = \"a\"\ntype = \"plugin\"\nconfig = { deep = { token = \"@secret:a/b/c\" } }",
+                "a: config: deep: token is an alias",
+            ),
+            (
+                "[[source]]\nname = \"a\"\ntype = \"pass\"\nenvironment = { T = \"@secret:a/b/c\" }",
+                "a: environment: T is an alias",
+            ),
+            (
+                "[[source]]\nname = \"a\"\ntype = \"plugin\"\nconfig = { all = [\"@secret:a/b/c\"] }",
+                "all is an alias",
+            ),
+            (
+                "[[source]]\nname = \"a\"\ntype = \"plugin\"\n[source_credentials]\na = \"a/b/c\"",
+                "type plugin takes no credential: take a out",
+            ),
+            ("[source_credentials]\nenv = \"a/b/c\"", "type env takes no credential"),
             ("x = [", "TOML"),
         ] {
             let fault = RouterConfig::parse(text).unwrap_err();
