@@ -16,7 +16,7 @@ use serde::Serialize;
 
 pub(crate) use self::manifest::open as open_plainly;
 pub use self::{
-    entry::{Entry, Fault, Override},
+    entry::{Entry, Fault, InventoryFile, Override},
     manifest::{IndexFile, Manifest},
 };
 use crate::{metadata::EnvName, upkeep::Upkeep, vault::Secret};
@@ -136,6 +136,14 @@ impl Inventory {
         unread: bool,
     ) -> Row {
         let mut row = known.row();
+        if let Some(project) = known.project {
+            let ignored = row.ignored(project);
+            if !ignored.is_empty() {
+                let why =
+                    format!("{} not taken over: the operator's word stands", ignored.join(", "));
+                self.warn(&format!("secret.{:?}", path.as_str()), path, vec![why]);
+            }
+        }
         if let Some(said) = manifest.overrides.get(path) {
             let warnings = row.tighten(said);
             self.warn(&format!("overrides.{:?}", path.as_str()), path, warnings);
@@ -170,7 +178,8 @@ impl Inventory {
     pub fn refuse_unread(&self, path: &SecretPath) -> Result<(), Error> {
         match self.fault_of(path) {
             Some(fault) => {
-                let words = SafeText::default().as_they_wrote(&fault.place);
+                let words =
+                    SafeText::words(fault.file.as_str()).and(": ").as_they_wrote(&fault.place);
                 let words = words.and(" ").as_they_wrote(&fault.why);
                 Err(Error::with(Code::ManifestInvalid, words))
             }
@@ -183,7 +192,8 @@ impl Inventory {
     }
 
     fn warn(&mut self, place: &str, path: &SecretPath, why: Vec<String>) {
-        let warning = |why| Fault { place: place.to_owned(), path: Some(path.clone()), why };
+        let file = InventoryFile::Manifest;
+        let warning = |why| Fault { file, place: place.to_owned(), path: Some(path.clone()), why };
         self.warnings.extend(why.into_iter().map(warning));
     }
 
@@ -266,7 +276,7 @@ impl Row {
 
     /// Takes over what is stricter; gives what was not taken over.
     fn tighten(&mut self, said: &Override) -> Vec<String> {
-        let mut warnings = Vec::new();
+        let (mut warnings, before) = (Vec::new(), self.clone());
         if said.is_empty() {
             warnings.push("says nothing".to_owned());
         }
@@ -287,7 +297,47 @@ impl Row {
         if said.description.is_some() {
             self.description.clone_from(&said.description);
         }
+        if warnings.is_empty() && *self == before {
+            warnings.push("changes nothing: all that it says is so already".to_owned());
+        }
         warnings
+    }
+
+    /// The fields of a project's own entry that the row does not have from it.
+    fn ignored(&self, said: &Entry) -> Vec<&'static str> {
+        fn differs<T: PartialEq>(said: Option<&T>, ours: Option<&T>) -> bool {
+            said.is_some() && said != ours
+        }
+        let (theirs, ours) = (&said.upkeep, &self.upkeep);
+        let scopes =
+            !theirs.required_scopes.is_empty() && theirs.required_scopes != ours.required_scopes;
+        let all = [
+            ("approve_on_use", differs(said.approve_on_use.as_ref(), Some(&self.approve_on_use))),
+            (
+                "cache_ttl_seconds_max",
+                differs(theirs.cache_ttl_seconds_max.as_ref(), ours.cache_ttl_seconds_max.as_ref()),
+            ),
+            ("description", differs(said.description.as_ref(), self.description.as_ref())),
+            ("env_var", differs(said.env.as_ref(), self.env.as_ref())),
+            ("expires_at", differs(theirs.expires_at.as_ref(), ours.expires_at.as_ref())),
+            ("format_regex", differs(theirs.format_regex.as_ref(), ours.format_regex.as_ref())),
+            (
+                "last_rotated_at",
+                differs(theirs.last_rotated_at.as_ref(), ours.last_rotated_at.as_ref()),
+            ),
+            ("pattern_id", differs(theirs.pattern_id.as_ref(), ours.pattern_id.as_ref())),
+            ("required_scopes", scopes),
+            ("retrieval_url", differs(theirs.retrieval_url.as_ref(), ours.retrieval_url.as_ref())),
+            (
+                "rotate_every_days",
+                differs(theirs.rotate_every_days.as_ref(), ours.rotate_every_days.as_ref()),
+            ),
+            (
+                "rotation_method",
+                differs(theirs.rotation_method.as_ref(), ours.rotation_method.as_ref()),
+            ),
+        ];
+        all.into_iter().filter(|(_, ignored)| *ignored).map(|(name, _)| name).collect()
     }
 }
 

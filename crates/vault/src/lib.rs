@@ -46,7 +46,9 @@ pub use crate::{
         EnvelopeKind, Factor, KdfCost, Keyfile, MIN_PASSPHRASE_CHARS, MachineBinding, Passphrase,
         RecoveryPhrase, TotpGate, TotpSecret,
     },
-    inventory::{Entry, Fault, IndexFile, Inventory, Manifest, Origin, Override, Row},
+    inventory::{
+        Entry, Fault, IndexFile, Inventory, InventoryFile, Manifest, Origin, Override, Row,
+    },
     metadata::{
         Compromise, EnvName, EnvNameError, LookAlikeShape, Metadata, PlaceholderShape, Retention,
         SourceConfig,

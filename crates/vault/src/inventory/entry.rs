@@ -36,9 +36,20 @@ pub struct Override {
     pub rotate_every_days: Option<u32>,
 }
 
+/// One of the two files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InventoryFile {
+    /// The operator's.
+    Index,
+    /// The project's.
+    Manifest,
+}
+
 /// Something in a file that can't be used; what stands beside it can.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
+    /// In which of them.
+    pub file: InventoryFile,
     /// Where, such as `required[2]` or `secret."team/x"`.
     pub place: String,
     /// The path of which something is said that can't be read, if it is one.
@@ -89,6 +100,16 @@ enum Gate {
 #[serde(try_from = "Value")]
 struct Day(Date);
 
+impl InventoryFile {
+    /// What people know it by.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Index => "index.toml",
+            Self::Manifest => ".keyless/secrets.toml",
+        }
+    }
+}
+
 impl Entry {
     pub(super) fn read(table: &Value) -> Result<Self, String> {
         let raw: RawEntry = table.clone().try_into().map_err(|error| one_line(&error))?;
@@ -135,6 +156,7 @@ impl Override {
 
 /// Reads a table of tables by path; what can't be read is told and left out.
 pub(super) fn by_path<T>(
+    file: InventoryFile,
     section: &'static str,
     table: Option<&Value>,
     read: impl Fn(&Value) -> Result<T, String>,
@@ -146,7 +168,7 @@ pub(super) fn by_path<T>(
         Some(Value::Table(entries)) => entries,
         Some(_) => {
             let why = "is not a table of secrets".to_owned();
-            faults.push(Fault { place: section.to_owned(), path: None, why });
+            faults.push(Fault { file, place: section.to_owned(), path: None, why });
             &empty
         }
     };
@@ -154,10 +176,10 @@ pub(super) fn by_path<T>(
     for (text, value) in entries {
         let place = format!("{section}.{text:?}");
         match SecretPath::parse(text) {
-            Err(error) => faults.push(Fault { place, path: None, why: error.to_string() }),
+            Err(error) => faults.push(Fault { file, place, path: None, why: error.to_string() }),
             Ok(path) => match read(value) {
                 Ok(entry) => all.push((path, entry)),
-                Err(why) => faults.push(Fault { place, path: Some(path), why }),
+                Err(why) => faults.push(Fault { file, place, path: Some(path), why }),
             },
         }
     }
@@ -191,6 +213,6 @@ impl TryFrom<Value> for Day {
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.place, self.why)
+        write!(f, "{}: {}: {}", self.file.as_str(), self.place, self.why)
     }
 }

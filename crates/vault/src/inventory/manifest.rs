@@ -16,10 +16,7 @@ use keyless_core::{Code, Error, SafeText, SecretPath};
 use rustix::fs::OFlags;
 use toml::{Table, Value};
 
-use super::entry::{Entry, Fault, Override, by_path};
-
-/// Where a project's manifest lies below its root.
-const MANIFEST: &str = ".keyless/secrets.toml";
+use super::entry::{Entry, Fault, InventoryFile, Override, by_path};
 
 /// What a project says of the secrets that it uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -61,7 +58,9 @@ impl Manifest {
     /// Every project that `from` lies in, the nearest first: a package's, then that of the repository around it.
     pub fn projects_above(from: &Path) -> impl Iterator<Item = &Path> {
         // Also what can't be read as a file: that the project limits itself is known then.
-        within_repository(from).filter(|folder| folder.join(MANIFEST).symlink_metadata().is_ok())
+        within_repository(from).filter(|folder| {
+            folder.join(InventoryFile::Manifest.as_str()).symlink_metadata().is_ok()
+        })
     }
 
     /// The folder with the providers of tokens of the project that `from` lies in: the nearest one, up to the
@@ -74,39 +73,40 @@ impl Manifest {
 
     /// Reads the manifest of `project`. [`Code::ManifestInvalid`] when it is no TOML. Blocks.
     pub fn load(project: &Path) -> Result<Self, Error> {
-        let file = project.join(MANIFEST);
+        let file = project.join(InventoryFile::Manifest.as_str());
         Self::parse(&read(&file)?).map_err(|fault| invalid(&file, &fault))
     }
 
     /// The text of the manifest of `project`, of [`Manifest::MAX_BYTES`] at most. [`Code::ManifestInvalid`] when it is
     /// there and can't be read. Blocks.
     pub fn text_of(project: &Path) -> Result<String, Error> {
-        read(&project.join(MANIFEST))
+        read(&project.join(InventoryFile::Manifest.as_str()))
     }
 
     /// Reads a manifest's text; the error says what is wrong with the file as a whole.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let table = table(text)?;
-        let mut faults = unknown_keys(&table, &["required", "optional", "overrides", "secret"]);
-        let required = paths("required", table.get("required"), &mut faults);
-        let mut optional = paths("optional", table.get("optional"), &mut faults);
+        let (table, file) = (table(text)?, InventoryFile::Manifest);
+        let mut faults =
+            unknown_keys(file, &table, &["required", "optional", "overrides", "secret"]);
+        let required = paths(file, "required", table.get("required"), &mut faults);
+        let mut optional = paths(file, "optional", table.get("optional"), &mut faults);
         for path in &required {
             if optional.remove(path) {
                 let why = "is required as well; one of the two lists is enough".to_owned();
                 let place = format!("optional {:?}", path.as_str());
-                faults.push(Fault { place, path: None, why });
+                faults.push(Fault { file, place, path: None, why });
             }
         }
-        let secrets = by_path("secret", table.get("secret"), Entry::read, &mut faults);
+        let secrets = by_path(file, "secret", table.get("secret"), Entry::read, &mut faults);
         let mut overrides: BTreeMap<_, _> =
-            by_path("overrides", table.get("overrides"), Override::read, &mut faults)
+            by_path(file, "overrides", table.get("overrides"), Override::read, &mut faults)
                 .into_iter()
                 .collect();
         for (path, _) in &secrets {
             if overrides.remove(path).is_some() {
                 let place = format!("overrides.{:?}", path.as_str());
                 let why = "the project has a secret of that path itself".to_owned();
-                faults.push(Fault { place, path: Some(path.clone()), why });
+                faults.push(Fault { file, place, path: Some(path.clone()), why });
             }
         }
         Ok(Self { required, optional, overrides, secrets: secrets.into_iter().collect(), faults })
@@ -126,9 +126,9 @@ impl IndexFile {
 
     /// Reads an index's text; the error says what is wrong with the file as a whole.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let table = table(text)?;
-        let mut faults = unknown_keys(&table, &["secret"]);
-        let secrets = by_path("secret", table.get("secret"), Entry::read, &mut faults);
+        let (table, file) = (table(text)?, InventoryFile::Index);
+        let mut faults = unknown_keys(file, &table, &["secret"]);
+        let secrets = by_path(file, "secret", table.get("secret"), Entry::read, &mut faults);
         Ok(Self { secrets: secrets.into_iter().collect(), faults })
     }
 }
@@ -174,13 +174,14 @@ fn table(text: &str) -> Result<Table, String> {
     text.parse::<Table>().map_err(|error| error.to_string().trim().to_owned())
 }
 
-fn unknown_keys(table: &Table, known: &[&str]) -> Vec<Fault> {
+fn unknown_keys(file: InventoryFile, table: &Table, known: &[&str]) -> Vec<Fault> {
     let unknown = table.keys().filter(|key| !known.contains(&key.as_str()));
     let why = format!("is unknown; there are {}", known.join(", "));
-    unknown.map(|key| Fault { place: key.clone(), path: None, why: why.clone() }).collect()
+    unknown.map(|key| Fault { file, place: key.clone(), path: None, why: why.clone() }).collect()
 }
 
 fn paths(
+    file: InventoryFile,
     section: &'static str,
     list: Option<&Value>,
     faults: &mut Vec<Fault>,
@@ -191,12 +192,12 @@ fn paths(
         Some(Value::Array(entries)) => entries,
         Some(_) => {
             let why = "is not a list of paths".to_owned();
-            faults.push(Fault { place: section.to_owned(), path: None, why });
+            faults.push(Fault { file, place: section.to_owned(), path: None, why });
             return all;
         }
     };
     for (position, entry) in entries.iter().enumerate() {
-        let fault = |why| Fault { place: format!("{section}[{position}]"), path: None, why };
+        let fault = |why| Fault { file, place: format!("{section}[{position}]"), path: None, why };
         match entry.as_str().map(SecretPath::parse) {
             None => faults.push(fault("is not a path in quotes".to_owned())),
             Some(Err(error)) => faults.push(fault(error.to_string())),

@@ -36,6 +36,8 @@ fn merged(manifest: &str, index: &str, secrets: &[Secret]) -> Inventory {
     all
 }
 
+const MANIFEST: &str = ".keyless/secrets.toml";
+
 fn words(faults: &[Fault]) -> Vec<String> {
     faults.iter().map(ToString::to_string).collect()
 }
@@ -101,6 +103,12 @@ fn a_project_tightens_and_never_loosens() {
                format_regex = \"^a\"\nretrieval_url = \"https://evil.test/\"";
     let inventory =
         merged(own, "[secret.\"team/a/one\"]\nretrieval_url = \"https://a.test\"", &secrets);
+    assert_eq!(
+        words(&inventory.warnings),
+        [format!(
+            "{MANIFEST}: secret.\"team/a/one\": approve_on_use, format_regex, retrieval_url not taken over: the operator's word stands"
+        )]
+    );
     let row = &inventory.rows[&path("team/a/one")];
     assert_eq!(row.approve_on_use, ApproveOnUse::Session);
     assert_eq!(row.upkeep.format_regex, None);
@@ -131,22 +139,22 @@ fn one_fault_is_told_of_one_entry() {
     assert_eq!(
         words(&inventory.faults),
         [
-            "secret.\"team/a/one\": rotate_every_days is at least 1",
-            "extra: is unknown; there are required, optional, overrides, secret",
-            "required[1]: 2 of at least 3 segments: project/category/name, such as team/github/token",
-            "required[2]: is not a path in quotes",
-            "required[3]: stands there twice",
-            "optional \"team/a/one\": is required as well; one of the two lists is enough",
-            "secret.\"nonsense\": 1 of at least 3 segments: project/category/name, such as team/github/token",
-            "secret.\"team/a/own\": \"soon\" is not a date such as 2026-11-30",
-            "overrides.\"team/a/one\": unknown field `retrieval_url`, expected one of `description`, `gate`, `approve_on_use`, `rotate_every_days`",
+            "index.toml: secret.\"team/a/one\": rotate_every_days is at least 1",
+            ".keyless/secrets.toml: extra: is unknown; there are required, optional, overrides, secret",
+            ".keyless/secrets.toml: required[1]: 2 of at least 3 segments: project/category/name, such as team/github/token",
+            ".keyless/secrets.toml: required[2]: is not a path in quotes",
+            ".keyless/secrets.toml: required[3]: stands there twice",
+            ".keyless/secrets.toml: optional \"team/a/one\": is required as well; one of the two lists is enough",
+            ".keyless/secrets.toml: secret.\"nonsense\": 1 of at least 3 segments: project/category/name, such as team/github/token",
+            ".keyless/secrets.toml: secret.\"team/a/own\": \"soon\" is not a date such as 2026-11-30",
+            ".keyless/secrets.toml: overrides.\"team/a/one\": unknown field `retrieval_url`, expected one of `description`, `gate`, `approve_on_use`, `rotate_every_days`",
         ]
     );
     assert_eq!(
         words(&inventory.warnings),
         [
-            "team/a/one: is declared and nothing else is known of it",
-            "overrides.\"team/a/own\": is neither required nor optional, so nobody sees it",
+            ".keyless/secrets.toml: team/a/one: is declared and nothing else is known of it",
+            ".keyless/secrets.toml: overrides.\"team/a/own\": is neither required nor optional, so nobody sees it",
         ]
     );
     let two = &inventory.rows[&path("team/a/two")];
@@ -197,7 +205,7 @@ fn every_fault_of_a_manifest_has_its_words() {
     ];
     for (broken, expected) in faults {
         let inventory = merged(broken, "", &[]);
-        assert_eq!(words(&inventory.faults), [expected], "{broken}");
+        assert_eq!(words(&inventory.faults), [format!("{MANIFEST}: {expected}")], "{broken}");
         // Nothing of it blinds the list.
         let beside = broken.replacen("required = ", "ignored = ", 1);
         let whole = format!("required = [\"team/b/fine\"]\n{beside}");
@@ -215,12 +223,30 @@ fn every_fault_of_a_manifest_has_its_words() {
         ),
     ];
     for (manifest, expected) in warnings {
+        let expected = format!("{MANIFEST}: {expected}");
         assert_eq!(words(&merged(manifest, "", &[]).warnings), [expected], "{manifest}");
     }
     let known = [stored("team/a/x", Metadata::default())];
     let empty = "required = [\"team/a/x\"]\n[overrides.\"team/a/x\"]";
     let warned = words(&merged(empty, "", &known).warnings);
-    assert_eq!(warned, ["overrides.\"team/a/x\": says nothing"]);
+    assert_eq!(warned, [".keyless/secrets.toml: overrides.\"team/a/x\": says nothing"]);
+    // What the operator says already, and what they say in place of the project.
+    for (said, expected) in [
+        (
+            "[overrides.\"team/a/x\"]\ngate = \"auto\"",
+            "overrides.\"team/a/x\": changes nothing: all that it says is so already",
+        ),
+        (
+            "[secret.\"team/a/x\"]\ndescription = \"theirs\"\nenv_var = \"X\"\napprove_on_use = \"per-call\"",
+            "secret.\"team/a/x\": description not taken over: the operator's word stands",
+        ),
+    ] {
+        let metadata = Metadata { description: Some("ours".to_owned()), ..Metadata::default() };
+        let known = [stored("team/a/x", metadata)];
+        let warned =
+            words(&merged(&format!("required = [\"team/a/x\"]\n{said}"), "", &known).warnings);
+        assert_eq!(warned, [format!("{MANIFEST}: {expected}")], "{said}");
+    }
 }
 
 #[test]
