@@ -10,7 +10,7 @@ use futures_util::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp, civil::Date, tz::TimeZone};
 use keyless_core::{
     ApproveOnUse, Code, Error, SafeText, SecretPath,
-    approval::{Asked, Fields, Request, Status},
+    approval::{Asked, Fields, Request, RequestId, Status},
 };
 use keyless_mcp::{
     Ask, Fault, Reply, Secrets, Words,
@@ -25,6 +25,7 @@ use keyless_vault::{
 };
 
 use crate::{
+    approvals::Question,
     caution::LastManifest,
     liveness::{LivenessChecks, LivenessVerdict},
     requests::{Requests, unknown},
@@ -160,6 +161,9 @@ impl AgentSecrets {
                 Asked::Provision { .. } | Asked::Rotation => self.refuse_unwritable(&path).await?,
                 Asked::UseApproval { per_call, .. } => {
                     *per_call = policy == ApproveOnUse::PerCall;
+                    if let Some(request_id) = self.allowed_already(&path, &asked, policy).await? {
+                        return Ok(Requested { request_id });
+                    }
                 }
                 _ => {}
             }
@@ -167,6 +171,22 @@ impl AgentSecrets {
         let life = ttl_seconds.map(|seconds| SignedDuration::from_secs(seconds.max(1).into()));
         let request = self.requests.ask(&self.session, Some(&path), asked, life).await?;
         Ok(Requested { request_id: request.id })
+    }
+
+    /// The request whose word for the session holds: nobody is asked what they have answered.
+    async fn allowed_already(
+        &self,
+        path: &SecretPath,
+        asked: &Asked,
+        policy: ApproveOnUse,
+    ) -> Result<Option<RequestId>, Error> {
+        if policy != ApproveOnUse::Session {
+            return Ok(None);
+        }
+        let asked = asked.clone();
+        self.requests
+            .allowed_for_session(Question { session: &self.session, path: Some(path), asked })
+            .await
     }
 
     /// Fails where a person could type what they like: nothing would take it. Where it is kept is no agent's matter.

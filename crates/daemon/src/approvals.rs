@@ -77,6 +77,19 @@ pub(crate) enum Stand {
 }
 
 impl Requests {
+    /// The word for the whole session by which a use may go on, if there is one.
+    pub(crate) async fn allowed_for_session(
+        &self,
+        question: Question<'_>,
+    ) -> Result<Option<RequestId>, Error> {
+        match question.standing(&self.all().await?, ApproveOnUse::Session) {
+            Standing::Allowed(id) => Ok(Some(id)),
+            Standing::Denied(_) | Standing::Once(_) | Standing::Pending(_) | Standing::Unasked => {
+                Ok(None)
+            }
+        }
+    }
+
     /// As [`UseGate::pass`], without waiting for an answer; one that was given counts once.
     pub(crate) async fn stand(&self, question: Question<'_>) -> Result<Stand, Error> {
         loop {

@@ -1,8 +1,8 @@
 //! The secrets of a project: its manifest, the operator's index and the store, read and merged.
 
-use std::path::Path;
+use std::{collections::BTreeMap, path::Path};
 
-use keyless_core::{ApproveOnUse, Error};
+use keyless_core::{ApproveOnUse, Error, SecretPath};
 use keyless_store::Store;
 use keyless_vault::{IndexFile, Inventory, Manifest, Vault};
 use tokio::task::spawn_blocking;
@@ -31,4 +31,16 @@ pub async fn project_inventory(
     let (floor, manifest, index) = (floor?, manifest?, index?);
     let secrets = Vault::list_unverified(store).await?;
     Ok(Inventory::merge(&manifest, &index, &secrets).asking_at_least(floor))
+}
+
+/// How often a person is asked in the project around `folder`, of each secret that it declares; nothing of others, and
+/// nothing outside of projects. Fails as [`project_inventory`] does.
+pub async fn asked_in_project(
+    places: &Places,
+    store: &Store,
+    folder: &Path,
+) -> Result<BTreeMap<SecretPath, ApproveOnUse>, Error> {
+    let Some(project) = Manifest::project_of(folder) else { return Ok(BTreeMap::new()) };
+    let inventory = project_inventory(places, store, &project).await?;
+    Ok(inventory.rows.into_iter().map(|(path, row)| (path, row.approve_on_use)).collect())
 }

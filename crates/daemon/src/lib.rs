@@ -117,7 +117,7 @@ pub use crate::{
     forward::{Forward, ForwardListen, ForwardSpec, start_forward},
     hardening::{die_by_signal, harden, settle_signals},
     http_credential::http_credential,
-    inventory::{asked_at_least, project_inventory},
+    inventory::{asked_at_least, asked_in_project, project_inventory},
     liveness::{Checked, LivenessConfig, LivenessVerdict},
     log_breaks::{BreaksSeen, accept_log_breaks},
     log_keeping::{AuditConfig, annotate_log, remove_old_log, rotate_log, rotate_log_keys},

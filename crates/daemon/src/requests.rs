@@ -15,7 +15,7 @@ use std::{
 
 use jiff::{SignedDuration, Timestamp};
 use keyless_core::{
-    Code, Error, SafeText, SecretPath,
+    ApproveOnUse, Code, Error, SafeText, SecretPath,
     approval::{Asked, Decision, FullRequestId, Request, RequestId, Status},
     audit::{Action, Agent, Detail, Draft, Outcome, Target},
 };
@@ -383,9 +383,16 @@ pub(crate) fn about(request: &Request) -> SafeText {
     }
 }
 
-/// Tells of a denial, by its name.
+/// Tells of a denial, by its name, and by which policy a person was asked.
 pub(crate) fn denied(request: &Request) -> Error {
-    Error::with(Code::ApprovalDenied, about(request).and(", by ").and(&request.id))
+    let words = match &request.asked {
+        Asked::UseApproval { deed: None, per_call, .. } => {
+            let policy = if *per_call { ApproveOnUse::PerCall } else { ApproveOnUse::Session };
+            about(request).and(", whose approve_on_use is ").and(policy.as_str())
+        }
+        _ => about(request),
+    };
+    Error::with(Code::ApprovalDenied, words.and(", by ").and(&request.id))
 }
 
 /// Which end a request came to, and when.

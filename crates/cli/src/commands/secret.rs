@@ -10,12 +10,12 @@ mod set;
 mod validate;
 mod versions;
 
-use std::{process::ExitCode, sync::Arc};
+use std::{collections::BTreeMap, env, process::ExitCode, sync::Arc};
 
-use keyless_core::{Code, Error, SafeText, SecretPath};
+use keyless_core::{ApproveOnUse, Code, Error, SafeText, SecretPath};
 use keyless_daemon::{
-    CheckWhen, Operator, Places, SecretRow,
-    vault::{Metadata, SourceConfig, Vault},
+    CheckWhen, Operator, Places, SecretRow, Store,
+    vault::{Metadata, Secret, SourceConfig, Vault},
 };
 use serde_json::{Value, json};
 use zeroize::Zeroizing;
@@ -183,8 +183,8 @@ async fn remove(ui: &Ui, args: RemoveArgs) -> Result<(), Error> {
 async fn list(ui: &Ui) -> Result<(), Error> {
     let (places, store) = open_store().await?;
     let secrets = keyless_daemon::list_secrets(&store).await?;
-    let floor = keyless_daemon::asked_at_least(&places)?;
-    let secrets = secrets.into_iter().map(|secret| SecretRow::today(secret, floor));
+    let asked = Asked::here(ui, &places, &store).await?;
+    let secrets = secrets.into_iter().map(|secret| asked.row(secret));
     let secrets: Vec<SecretRow> = secrets.collect();
     let data: Vec<Value> = secrets.iter().map(describe).collect();
     let rows: Vec<Vec<String>> = secrets.iter().map(row).collect();
@@ -200,10 +200,33 @@ async fn list(ui: &Ui) -> Result<(), Error> {
 async fn show(ui: &Ui, path: &SecretPath) -> Result<(), Error> {
     let (places, store) = open_store().await?;
     let secret = keyless_daemon::show_secret(&store, path).await?;
-    let floor = keyless_daemon::asked_at_least(&places)?;
-    let data = describe(&SecretRow::today(secret, floor));
+    let data = describe(&Asked::here(ui, &places, &store).await?.row(secret));
     ui.answer("secret show", &data, &fields(&data));
     Ok(())
+}
+
+/// How often a person is asked in this folder: by the profile, and by the project around it.
+struct Asked {
+    floor: ApproveOnUse,
+    in_project: BTreeMap<SecretPath, ApproveOnUse>,
+}
+
+impl Asked {
+    async fn here(ui: &Ui, places: &Places, store: &Store) -> Result<Self, Error> {
+        let floor = keyless_daemon::asked_at_least(places)?;
+        let folder = env::current_dir().unwrap_or_default();
+        let in_project = keyless_daemon::asked_in_project(places, store, &folder).await;
+        let in_project = in_project.unwrap_or_else(|error| {
+            ui.warn(format!("what this project asks for is not shown: {}", error.message()));
+            BTreeMap::new()
+        });
+        Ok(Self { floor, in_project })
+    }
+
+    fn row(&self, secret: Secret) -> SecretRow {
+        let projects = self.in_project.get(&secret.path).copied().unwrap_or_default();
+        SecretRow::today(secret, self.floor.tightened_by(projects))
+    }
 }
 
 fn describe(SecretRow { secret, state, asks }: &SecretRow) -> Value {

@@ -78,6 +78,14 @@ impl<'w> Agent<'w> {
         (text["error"].as_str().unwrap().to_owned(), text["remediation"].clone())
     }
 
+    /// What the error of a tool says happened.
+    pub(crate) fn message_of(&mut self, name: &str, arguments: &Value) -> String {
+        let answer = self.call("tools/call", &json!({ "name": name, "arguments": arguments }));
+        let text = answer["result"]["content"][0]["text"].as_str().unwrap();
+        let text: Value = serde_json::from_str(text).unwrap();
+        text["message"].as_str().unwrap_or_else(|| panic!("{text}")).to_owned()
+    }
+
     #[track_caller]
     pub(crate) fn ask(&mut self, name: &str, arguments: &Value) -> String {
         let reply = self.tool(name, arguments).unwrap();

@@ -249,6 +249,8 @@ impl Approver {
     fn floor_of(&self, asked: &Asked) -> ApproveOnUse {
         match asked {
             Asked::UseApproval { per_call: true, .. } => ApproveOnUse::PerCall,
+            // Nobody is asked about a secret whose uses take no word; a deed may be one of those.
+            Asked::UseApproval { deed: None, .. } => ApproveOnUse::Session.tightened_by(self.floor),
             _ => self.floor,
         }
     }

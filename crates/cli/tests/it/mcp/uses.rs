@@ -159,7 +159,14 @@ fn a_project_only_tightens() {
         let mut run = world.keyless(&["run", "--", "sh", "-c", USE]).without_passphrase().start();
         if status == "403" {
             wait_until("it is asked for", || !pending(&world).is_empty());
-            let id = pending(&world)[0]["id"].as_str().unwrap().to_owned();
+            let asked = pending(&world).remove(0);
+            let id = asked["id"].as_str().unwrap().to_owned();
+            let shown = world.keyless(&["secret", "show", TOKEN, "--json"]).run().data();
+            assert_eq!(
+                [&asked["known"]["approve_on_use"], &shown["approve_on_use"]],
+                [&json!("session"), &json!("session")],
+                "{own} {theirs}"
+            );
             approve(&world, &[&id, "--deny"]).ok();
             assert_eq!(run.line(), status, "{own} {theirs}");
             approve(&world, &["--take-back", &id]).ok();
@@ -315,6 +322,10 @@ fn approvals_asked_for_by_an_agent_have_their_statuses() {
         (agent.status(&once), agent.status(&session)),
         ("once".to_owned(), "session".to_owned())
     );
+    // What a person allowed for the session is not asked again while that holds.
+    let repeated = json!({ "path": TOKEN, "reason": "for one more" });
+    assert_eq!(agent.ask("secrets_request_use_approval", &repeated), session);
+    approve(&world, &["--take-back", &session]).ok();
     let painted = json!({ "path": TOKEN, "reason": "ok\u{202e}\u{1b}[2J\n  Secret: x" });
     let denied = agent.ask("secrets_request_use_approval", &painted);
     let screen = approve(&world, &["--list"]).ok();
@@ -327,6 +338,9 @@ fn approvals_asked_for_by_an_agent_have_their_statuses() {
         let refused = agent.tool("secrets_request_use_approval", &again);
         assert_eq!(refused, Err("approval-denied".to_owned()));
     }
+    let message = agent.message_of("secrets_request_use_approval", &again);
+    let told = format!("{TOKEN}, whose approve_on_use is session, by {denied}");
+    assert!(message.contains(&told), "{message}");
 }
 
 /// Inside the jail the tools know what the session was given and what its project declares, wherever they are started.
