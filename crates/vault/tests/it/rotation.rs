@@ -1,4 +1,4 @@
-//! Rotations without end by a real process, killed 200 times: no value is lost, none comes back.
+//! Rotations without end by a real process, killed 200 times, or fewer beside a server: no value is lost, none comes back.
 
 use std::{
     env,
@@ -13,18 +13,28 @@ use std::{
 use keyless_store::Store;
 use keyless_vault::Vault;
 
-use crate::scene::{PASSPHRASE, Scene, bound, by_passphrase, opened, path, value};
+use crate::scene::{
+    Engine, PASSPHRASE, Scene, bound, by_passphrase, on_both, opened, path, place_at, value,
+};
 
-const FILE: &str = "KEYLESS_ROTATION_TEST_STORE";
+/// The folder of the child's store, and the address of its server where it has one.
+const FOLDER: &str = "KEYLESS_ROTATION_TEST_FOLDER";
+const SERVER: &str = "KEYLESS_ROTATION_TEST_SERVER";
 const AT: &str = "a/b/rotated";
-const KILLS: u64 = 200;
 
-#[tokio::test]
-async fn a_kill_during_a_rotation_loses_and_revives_nothing() {
-    let scene = Scene::new().await;
+on_both! {
+    a_kill_during_a_rotation_loses_and_revives_nothing
+}
+
+async fn a_kill_during_a_rotation_loses_and_revives_nothing(engine: Engine) {
+    let kills = match engine {
+        Engine::Postgres => 40,
+        Engine::Sqlite => 200,
+    };
+    let scene = Scene::on(engine).await;
     scene.vault.add(path(AT), bound(), Some(value(&text(1)))).await.unwrap();
     let mut newest = 1;
-    for round in 0..KILLS {
+    for round in 0..kills {
         let acknowledged = rotate_until_killed(&scene, round).unwrap_or(newest);
         let vault = scene.again().await;
         let version = vault.show(&path(AT)).await.unwrap().version.unwrap();
@@ -34,7 +44,7 @@ async fn a_kill_during_a_rotation_loses_and_revives_nothing() {
         assert_eq!(opened(&vault, AT).await, text(version));
         newest = version;
     }
-    assert!(newest > 32, "the child rotated between its deaths");
+    assert!(u64::from(newest) > kills / 6, "the child rotated between its deaths");
     let versions = scene.again().await.versions(&path(AT)).await.unwrap();
     assert_eq!(versions.len(), usize::try_from(newest).unwrap());
 }
@@ -47,7 +57,8 @@ fn text(version: u32) -> String {
 fn rotate_until_killed(scene: &Scene, round: u64) -> Option<u32> {
     let mut child = Command::new(env::current_exe().unwrap())
         .args(["--exact", "rotation::the_rotator", "--ignored", "--nocapture", "--test-threads=1"])
-        .env(FILE, scene.file())
+        .env(FOLDER, scene.folder())
+        .envs(scene.server.as_ref().map(|server| (SERVER, server.socket_url())))
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
@@ -74,8 +85,9 @@ fn rotate_until_killed(scene: &Scene, round: u64) -> Option<u32> {
 #[tokio::test]
 #[ignore = "run by a_kill_during_a_rotation_loses_and_revives_nothing"]
 async fn the_rotator() {
-    let Some(file) = env::var_os(FILE).map(PathBuf::from) else { return };
-    let store = Store::open(&file).await.unwrap();
+    let Some(folder) = env::var_os(FOLDER).map(PathBuf::from) else { return };
+    let server = env::var(SERVER).ok();
+    let store = Store::open(place_at(&folder, server.as_deref())).await.unwrap();
     let vault = Vault::unlock(store, by_passphrase(PASSPHRASE)).await.unwrap();
     loop {
         let next = vault.show(&path(AT)).await.unwrap().version.unwrap() + 1;

@@ -1,6 +1,6 @@
 //! What the tests share: a scratch vault, its passphrase, and secrets.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use keyless_core::{Code, Destination, EgressRule, Error, SecretPath};
 use keyless_store::{Server, Store, StorePlace};
@@ -47,6 +47,10 @@ impl Scene {
         self.folder.path().join("store.db")
     }
 
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
     pub(crate) fn beside(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
@@ -63,12 +67,14 @@ impl Scene {
 }
 
 fn place(folder: &TempDir, server: Option<&Postgres>) -> StorePlace {
+    place_at(folder.path(), server.map(Postgres::socket_url).as_deref())
+}
+
+/// A store in a folder, or on the server at this address with what it has beside it in the folder.
+pub(crate) fn place_at(folder: &Path, server: Option<&str>) -> StorePlace {
     match server {
-        None => StorePlace::File(folder.path().join("store.db")),
-        Some(server) => {
-            let server = Server::new(&server.socket_url(), folder.path()).unwrap();
-            server.with_password(SERVER_PASSWORD).into()
-        }
+        None => StorePlace::File(folder.join("store.db")),
+        Some(url) => Server::new(url, folder).unwrap().with_password(SERVER_PASSWORD).into(),
     }
 }
 
