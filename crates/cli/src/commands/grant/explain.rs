@@ -8,7 +8,7 @@ use std::{
 use jiff::Timestamp;
 use keyless_core::{
     Code, Error, Exit, SafeText, SecretPath,
-    agent::{AgentUri, Aid, InstanceId, TrustLevel},
+    agent::{AgentState, AgentUri, Aid, InstanceId, TrustLevel},
     grant::{Categories, Explained, Request, Subject},
 };
 use keyless_daemon::{Agents, audit_log, nl::grants::Grants, vault::Vault};
@@ -55,7 +55,13 @@ pub(super) async fn run(ui: &Ui, args: GrantExplainArgs) -> Result<ExitCode, Err
     }
     let (mut words, mut all_allowed, mut refusals) = (String::new(), true, Vec::new());
     if let Some(aid) = &aid {
-        if let Err(error) = Agents::new(&vault, log)?.in_force(aid, Timestamp::now()).await {
+        // The first credential that it shows makes a provisioned one active.
+        let lifecycle = match aid.lifecycle {
+            AgentState::Provisioned => AgentState::Active,
+            other => other,
+        };
+        let acting = Aid { lifecycle, ..aid.clone() };
+        if let Err(error) = Agents::new(&vault, log)?.in_force(&acting, Timestamp::now()).await {
             words.push_str(&idle(error.code()));
             refusals.push(error.code().as_str());
         }
