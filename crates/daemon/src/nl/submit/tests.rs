@@ -53,7 +53,7 @@ async fn a_dry_run_says_what_would_stop_the_action() {
         "type": "template", "template_content": "{{nl:api/token}}", "output_path": "/etc/passwd",
     });
     assert_eq!(checked(elsewhere).await, Some(Code::MessageMalformed));
-    for (provider, service) in [("aws", "s3"), ("github", "repos"), ("postgres", "database")] {
+    for (provider, service) in [("aws", "s3"), ("github", "repos")] {
         let unknown = checked(call(provider, service, "no_such_thing")).await;
         assert_eq!(unknown, Some(Code::BadRequest), "{provider}");
     }
