@@ -10,8 +10,10 @@ pub(crate) mod agent_call;
 mod client;
 mod protocol;
 mod server;
+mod turn;
 
 pub use client::{RemoteSession, lock, open_session, reopen, status};
 pub use protocol::{SessionOffer, Status};
 pub(crate) use protocol::{Ticket, UNREADABLE_CALL};
 pub use server::{OwnTools, open_own_session, serve};
+pub use turn::{UnlockingTurn, unlocking_turn};

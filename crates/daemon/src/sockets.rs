@@ -55,8 +55,8 @@ pub(crate) fn process_of(stream: &UnixStream) -> Option<Process> {
     stream.peer_cred().ok()?.pid()
 }
 
-/// The error that the other end told of.
-pub(crate) fn told_error(code: &str, detail: &str) -> Error {
+/// The error that the other end told of, by its code's name and its detail.
+pub fn told_error(code: &str, detail: &str) -> Error {
     let known = Code::ALL.iter().copied().find(|known| known.as_str() == code);
     let detail = SafeText::default().as_they_wrote_in_full(detail);
     Error::with(known.unwrap_or(Code::Internal), detail)

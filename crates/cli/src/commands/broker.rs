@@ -2,13 +2,16 @@
 
 mod install;
 
-use std::{io::Read, process::ExitCode, sync::Arc};
+use std::{fs::File, io::Read, os::fd::AsFd, process::ExitCode, sync::Arc};
 
 use keyless_core::{Code, Error, SafeText};
 use keyless_daemon::{Broker, EgressDoor, vault::Factor};
 use zeroize::Zeroizing;
 
-use super::{config, open_store, unlock::factor_of};
+use super::{
+    config, open_store,
+    unlock::{factor_of, refusal},
+};
 use crate::{
     args::{BrokerArgs, BrokerCommand, RouteArgs},
     prompt,
@@ -22,6 +25,17 @@ pub(super) async fn run(ui: &Ui, args: BrokerArgs) -> Result<ExitCode, Error> {
     if let Some(BrokerCommand::Install(install)) = &args.command {
         return install::run(ui, install);
     }
+    let started_by_unlock = args.factor_stdin;
+    let served = serve(ui, args).await;
+    if let Err(error) = &served
+        && started_by_unlock
+    {
+        Ui::verbatim(&refusal(error));
+    }
+    served
+}
+
+async fn serve(ui: &Ui, args: BrokerArgs) -> Result<ExitCode, Error> {
     let (places, store) = open_store().await?;
     let factor =
         if args.factor_stdin { factor_from_stdin()? } else { prompt::factor(&args.factor)? };
@@ -51,7 +65,9 @@ pub(super) async fn run(ui: &Ui, args: BrokerArgs) -> Result<ExitCode, Error> {
 fn factor_from_stdin() -> Result<Factor, Error> {
     let mut all = Zeroizing::new(String::with_capacity(MAX_FACTOR));
     let fault = || Error::with(Code::Usage, SafeText::words("no factor on stdin"));
-    let mut limited = std::io::stdin().lock().take(MAX_FACTOR as u64);
+    // Past the buffer of `std::io::stdin`, which nobody wipes.
+    let stdin = std::io::stdin().as_fd().try_clone_to_owned().map_err(|_| fault())?;
+    let mut limited = File::from(stdin).take(MAX_FACTOR as u64);
     limited.read_to_string(&mut all).map_err(|_| fault())?;
     let (word, text) = all.split_once(' ').ok_or_else(fault)?;
     factor_of(word, Zeroizing::new(text.to_owned()))

@@ -9,7 +9,8 @@ use std::{
 
 use keyless_core::{Code, Error, SafeText};
 use keyless_daemon::{
-    Config, KEYLESS_HOME, Places, Store, absolute_paths, counted, keyless_home, to_the_minute,
+    Config, KEYLESS_HOME, Places, Status, Store, absolute_paths, counted, keyless_home,
+    to_the_minute,
     vault::{Factor, Keyfile, Passphrase, RecoveryPhrase},
 };
 use serde_json::json;
@@ -27,16 +28,7 @@ pub(super) async fn run(ui: &Ui, args: UnlockArgs) -> Result<ExitCode, Error> {
     }
     let stands_locked = status.as_ref().is_some_and(|status| status.locked);
     if let Some(status) = status.filter(|status| !status.locked) {
-        let data = json!({ "unlocked": true, "locks_in_seconds": status.locks_in_seconds });
-        let rest = to_the_minute(status.locks_in_seconds);
-        let words = match args.window {
-            None => format!("Unlocked already, for another {rest}.\n"),
-            Some(_) => format!(
-                "Unlocked already, for another {rest}; --for did not change that: keyless lock first, then unlock.\n"
-            ),
-        };
-        ui.answer("unlock", &data, &words);
-        return Ok(ExitCode::SUCCESS);
+        return Ok(unlocked_already(ui, &status, args.window));
     }
     let (word, factor) = if args.recovery {
         ("recovery", prompt::recovery_phrase()?)
@@ -58,6 +50,12 @@ pub(super) async fn run(ui: &Ui, args: UnlockArgs) -> Result<ExitCode, Error> {
         ));
     }
     let seconds = window.length.as_secs();
+    // Of unlocks at once the first starts a broker, and the others find it.
+    let _turn = keyless_daemon::unlocking_turn(&places).await?;
+    let status = keyless_daemon::service_status(&socket).await?;
+    if let Some(status) = status.filter(|status| !status.locked) {
+        return Ok(unlocked_already(ui, &status, args.window));
+    }
     if stands_locked {
         // A stronger factor starts a new broker; what stood on the old one ends, and not before the factor is known
         // to be right.
@@ -69,6 +67,19 @@ pub(super) async fn run(ui: &Ui, args: UnlockArgs) -> Result<ExitCode, Error> {
         format!("Unlocked for {}. keyless lock closes the store.\n", to_the_minute(seconds));
     ui.answer("unlock", &data, &words);
     Ok(ExitCode::SUCCESS)
+}
+
+fn unlocked_already(ui: &Ui, status: &Status, asked: Option<Duration>) -> ExitCode {
+    let data = json!({ "unlocked": true, "locks_in_seconds": status.locks_in_seconds });
+    let rest = to_the_minute(status.locks_in_seconds);
+    let words = match asked {
+        None => format!("Unlocked already, for another {rest}.\n"),
+        Some(_) => format!(
+            "Unlocked already, for another {rest}; --for did not change that: keyless lock first, then unlock.\n"
+        ),
+    };
+    ui.answer("unlock", &data, &words);
+    ExitCode::SUCCESS
 }
 
 /// The running broker opens its store again; its sessions never ended.
@@ -137,10 +148,22 @@ fn start_broker(word: &str, factor: &str, seconds: u64) -> Result<(), Error> {
     if let Some(stdout) = child.stdout.take() {
         BufReader::new(stdout).read_line(&mut answer).map_err(failed)?;
     }
-    if answer.trim() == "ready" {
-        Ok(())
-    } else {
-        let detail = SafeText::words("the broker did not come up; try keyless broker to see why");
-        Err(Error::with(Code::Internal, detail))
-    }
+    if answer.trim() == "ready" { Ok(()) } else { Err(why_it_ended(&answer)) }
+}
+
+/// What a broker that did not come up said last, as [`refusal`] has it.
+fn why_it_ended(answer: &str) -> Error {
+    let told: Option<[String; 2]> = serde_json::from_str(answer).ok();
+    told.map_or_else(
+        || {
+            let words = "the broker ended without a word; try keyless broker to see why";
+            Error::with(Code::Internal, SafeText::words(words))
+        },
+        |[code, detail]| keyless_daemon::told_error(&code, &detail),
+    )
+}
+
+/// What a broker says in place of `ready`.
+pub(super) fn refusal(error: &Error) -> String {
+    json!([error.code().as_str(), error.detail().to_string()]).to_string()
 }

@@ -76,7 +76,9 @@ fn a_run_needs_no_passphrase_until_lock() {
 #[test]
 fn the_store_locks_itself() {
     let world = unlocked("1s");
-    wait_until("the window is over", || status(&world)["unlocked"] == json!(false));
+    // Nobody asks it anything meanwhile: the log is read in the store.
+    wait_until("its end is on record", || world.log().last().unwrap()["action"] == "lock");
+    wait_until("the broker is gone", || status(&world)["unlocked"] == json!(false));
 }
 
 #[test]
@@ -215,6 +217,72 @@ fn unlock_twice_is_once() {
     let pid = status(&world)["broker"]["pid"].clone();
     unlock(&world, "10m");
     assert_eq!(status(&world)["broker"]["pid"], pid);
+}
+
+/// Read by an account that may: nobody else gets as far (`mcp::neighbours`).
+#[test]
+fn a_passphrase_is_gone_once_the_store_is_open() {
+    let world = unlocked("10m");
+    let pid = status(&world)["broker"]["pid"].as_u64().unwrap();
+    if fs::File::open(format!("/proc/{pid}/mem")).is_err() {
+        return;
+    }
+    let passphrase = fs::read_to_string(world.operator_file("passphrase")).unwrap();
+    let script = format!(
+        r"
+found, seen = False, 0
+with open('/proc/{pid}/maps') as maps, open('/proc/{pid}/mem', 'rb', 0) as memory:
+    for line in maps:
+        span, mode = line.split()[:2]
+        if mode.startswith('rw'):
+            start, end = (int(at, 16) for at in span.split('-'))
+            try:
+                memory.seek(start)
+                part = memory.read(end - start)
+            except OSError:
+                continue
+            seen += len(part)
+            found = found or {:?}.encode() in part
+print(seen > 1_000_000, found)",
+        passphrase.trim_end()
+    );
+    let looked = std::process::Command::new("python3").args(["-c", &script]).output().unwrap();
+    assert_eq!(
+        String::from_utf8(looked.stdout).unwrap(),
+        "True False
+"
+    );
+}
+
+/// Of several at once the first starts the broker, and the others find it.
+#[test]
+fn unlocks_at_once_are_one() {
+    let world = World::with_token();
+    let mut all: Vec<_> =
+        (0..3).map(|_| world.keyless(&["unlock", "--for", "10m"]).start()).collect();
+    for unlock in &mut all {
+        assert!(unlock.wait().success());
+    }
+    assert_eq!(status(&world)["unlocked"], json!(true));
+    assert_eq!(world.log().iter().filter(|entry| entry["action"] == "unlock").count(), 1);
+}
+
+/// What keeps the broker in the background from coming up is said by who started it, and by the doctor.
+#[test]
+fn why_no_broker_comes_up_is_told() {
+    let world = World::with_token();
+    let missing = world.operator_file("proxy-credential");
+    let proxy = format!(
+        "[egress.upstream_proxy]\naddress = \"proxy.test:3128\"\ncredential_file = {missing:?}\n"
+    );
+    world.home.write("keyless/config.toml", proxy).unwrap();
+    let refused = world.keyless(&["unlock", "--json"]).run().json();
+    assert_eq!(refused["errors"][0]["code"], json!("path_unusable"), "{refused}");
+    assert!(refused.to_string().contains("proxy-credential"), "{refused}");
+    let doctor = world.keyless(&["doctor", "--json"]).run().exits(1).json();
+    let checks = doctor["data"]["checks"].as_array().unwrap();
+    let config = checks.iter().find(|check| check["id"] == "files.config").unwrap();
+    assert_eq!(config["state"], json!("fault"), "{config}");
 }
 
 /// What an authenticator app shows for its URI at a moment.

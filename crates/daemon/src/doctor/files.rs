@@ -10,7 +10,7 @@ use crate::{config::Config, nl::guard::GuardRules, places::Places, providers::pr
 
 pub(super) fn look(places: &Places, folder: &Path) -> Vec<Check> {
     let mut checks = vec![
-        file("files.config", &places.config_file(), Config::load(&places.config_file()).err()),
+        file("files.config", &places.config_file(), config_fault(places)),
         file(
             "files.sources",
             &places.sources_file(),
@@ -21,6 +21,16 @@ pub(super) fn look(places: &Places, folder: &Path) -> Vec<Check> {
     checks.extend(index(places));
     checks.extend(catalog(places, folder));
     checks
+}
+
+/// What keeps a broker from starting with config.toml: it, or a file that it names.
+fn config_fault(places: &Places) -> Option<Error> {
+    let usable = || {
+        let config = Config::load(&places.config_file())?;
+        config.egress.proxy()?;
+        config.nl.webhooks.iter().try_for_each(|hook| hook.key().map(drop))
+    };
+    usable().err()
 }
 
 fn file(id: &'static str, place: &Path, fault: Option<Error>) -> Check {
