@@ -48,9 +48,9 @@ pub enum Actor {
 pub enum Exit {
     /// Something failed that no other status names.
     Failure = 1,
-    /// The arguments, a file or a value can't be used.
+    /// The arguments, a value or what a file says can't be used.
     Usage = 2,
-    /// A secret, store or file is not there.
+    /// A secret or store is not there; a file is not there, or can't be read or written.
     NotFound = 3,
     /// Policy says no.
     Refused = 4,

@@ -15,8 +15,8 @@ Every error that a person or an agent can meet. An HTTP refusal carries the code
 |---|---|
 | 0 | done |
 | 1 | something failed that no other status names |
-| 2 | the arguments, a file or a value can't be used |
-| 3 | a secret, store or file is not there |
+| 2 | the arguments, a value or what a file says can't be used |
+| 3 | a secret or store is not there; a file is not there, or can't be read or written |
 | 4 | policy says no |
 | 5 | the store is locked, or the factor is wrong |
 | 6 | the store is damaged or tampered with, or the disk is full |
