@@ -182,6 +182,7 @@ Examples:
 Examples:
   keyless mcp                                         what an agent's configuration names as the command
   claude mcp add keyless -- keyless mcp
+  keyless mcp --http 127.0.0.1:7070
   keyless mcp --http 127.0.0.1:7070 --credential-file ~/mcp-credential")]
     Mcp(McpArgs),
     /// Serve a fleet's guests: egress alone, values from mounted files

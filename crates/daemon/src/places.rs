@@ -154,6 +154,12 @@ impl Places {
         self.state.join("setup")
     }
 
+    /// Where the bearer credential of `keyless mcp --http` is when nobody names another file; its folder is there then.
+    pub fn prepare_http_credential(&self) -> Result<PathBuf, Error> {
+        private_directory(&self.state)?;
+        Ok(self.state.join("mcp-credential"))
+    }
+
     /// Which files passphrases were read from.
     pub(crate) fn passphrase_files(&self) -> PathBuf {
         self.state.join("passphrase-files")

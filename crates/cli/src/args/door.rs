@@ -42,9 +42,10 @@ pub(crate) struct McpArgs {
     #[arg(long, value_name = "SET", default_value = "secrets", value_delimiter = ',')]
     pub(crate) toolset: Vec<ToolsetWord>,
     /// Serve streamable HTTP at http://ADDR/mcp in place of stdin and stdout; loopback only
-    #[arg(long, value_name = "ADDR", requires = "credential_file", value_parser = parse_address)]
+    #[arg(long, value_name = "ADDR", value_parser = parse_address)]
     pub(crate) http: Option<SocketAddr>,
-    /// The bearer credential that a client shows (made, 0600, when it is not there)
+    /// The bearer credential that a client shows (made, 0600, when it is not there); one among Keyless's own files, whose
+    /// place is told, when absent
     #[arg(long, value_name = "FILE", requires = "http")]
     pub(crate) credential_file: Option<PathBuf>,
 }

@@ -1,7 +1,7 @@
 //! `keyless mcp`: tools for agents, on stdin and stdout or over HTTP. For secrets a thin client of the broker that
 //! unlocks nothing; for the pack the engine itself, which needs no broker.
 
-use std::{net::SocketAddr, path::Path, process::ExitCode, sync::Arc};
+use std::{net::SocketAddr, path::PathBuf, process::ExitCode, sync::Arc};
 
 use keyless_core::{Code, Error, SafeText};
 use keyless_daemon::{
@@ -18,12 +18,12 @@ use crate::{
 };
 
 pub(super) async fn run(ui: &Ui, args: McpArgs) -> Result<ExitCode, Error> {
-    match (args.http, &args.credential_file, args.toolset.as_slice()) {
-        (Some(address), Some(file), toolsets) => {
-            over_http(ui, server(toolsets)?, address, file).await?;
+    match (args.http, args.toolset.as_slice()) {
+        (Some(address), toolsets) => {
+            over_http(ui, server(toolsets)?, address, args.credential_file).await?;
         }
-        (_, _, [ToolsetWord::Pack]) => tools::serve(Request::default()).await?,
-        (_, _, toolsets) => serve_stdio(server(toolsets)?).await?,
+        (None, [ToolsetWord::Pack]) => tools::serve(Request::default()).await?,
+        (None, toolsets) => serve_stdio(server(toolsets)?).await?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -56,9 +56,18 @@ fn served(toolset: ToolsetWord, session: &ToolSession) -> Result<Toolset, Error>
     }
 }
 
-async fn over_http(ui: &Ui, server: Server, address: SocketAddr, file: &Path) -> Result<(), Error> {
+async fn over_http(
+    ui: &Ui,
+    server: Server,
+    address: SocketAddr,
+    file: Option<PathBuf>,
+) -> Result<(), Error> {
     refuse_others(address)?;
-    let credential = Credential::new(http_credential(file)?.to_string())?;
+    let file = match file {
+        Some(file) => file,
+        None => Places::from_environment()?.prepare_http_credential()?,
+    };
+    let credential = Credential::new(http_credential(&file)?.to_string())?;
     let unusable = |error: std::io::Error| {
         let words = SafeText::default().and(address.ip()).and(":").and(address.port());
         Error::with(Code::AddressUnusable, words.and(": ").and(error.kind()))

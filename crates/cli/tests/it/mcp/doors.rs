@@ -1,5 +1,7 @@
 //! Over HTTP, and the story of the spec as two official SDKs play it.
 
+use std::os::unix::fs::PermissionsExt as _;
+
 use serde_json::{Value, json};
 
 use super::{Agent, HttpDoor, unlock, unlocked};
@@ -83,6 +85,28 @@ fn http_is_served_at_the_address_that_was_asked_for() {
     curl.args(["-H", "Content-Type: application/json", "-d", &hello().to_string()]);
     let seen = curl.args(["-H", "Accept: application/json, text/event-stream"]).arg(&door.url);
     assert_eq!(String::from_utf8(seen.output().unwrap().stdout).unwrap(), "200");
+}
+
+/// Who names no file for the credential is told where it is: among Keyless's own, which no jail shows.
+#[test]
+fn http_makes_a_credential_of_its_own_where_none_is_named() {
+    let world = unlocked();
+    let serve = || {
+        let mut server =
+            world.keyless(&["mcp", "--http", "127.0.0.1:0"]).without_passphrase().start();
+        let line = server.line();
+        let (_, file) = line.split_once("the credential is in ").unwrap();
+        std::path::PathBuf::from(file.trim_end_matches('.'))
+    };
+    let file = serve();
+    assert!(file.starts_with(world.home.keyless_home()), "{file:?}");
+    let mode = std::fs::metadata(&file).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let made = std::fs::read_to_string(&file).unwrap();
+    world.watch(keyless_testkit::Canary::of(made.trim_end()));
+    // Clients that were told it once go on with it.
+    assert_eq!((serve(), std::fs::read_to_string(&file).unwrap()), (file.clone(), made));
+    std::fs::remove_file(file).unwrap();
 }
 
 /// Without TLS, nobody but this machine: refused before a credential is made or anything listens.
