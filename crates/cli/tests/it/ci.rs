@@ -97,7 +97,12 @@ fn the_doctor_tells_the_mode() {
         checks.into_iter().find(|check| check["id"] == "machine.mode")
     };
     let state = |check: Option<serde_json::Value>| check.map(|check| check["state"].clone());
-    assert_eq!(state(mode("KEYLESS_CI", "1")), Some(json!("ok")));
+    let on = mode("KEYLESS_CI", "1").unwrap();
+    assert_eq!(on["state"], json!("ok"));
+    // Where values are looked for, in that order.
+    let found = on["found"].as_str().unwrap();
+    let at = |words: &str| found.find(words).unwrap_or_else(|| panic!("{words}: {found}"));
+    assert!(at("env-only") < at("index.toml") && at("KEYLESS_SECRET__") < at("catalog"), "{found}");
     assert_eq!(state(mode("KEYLESS_CI", "Yes")), Some(json!("ok")));
     assert_eq!(state(mode("KEYLESS_CI", "off")), None);
     assert_eq!(state(mode("GITHUB_ACTIONS", "true")), Some(json!("note")));
