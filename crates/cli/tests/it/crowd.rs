@@ -1,6 +1,7 @@
 //! As many connections as there may be, and one more. Source: reference/egress.md (e) 116.
 
 use std::{
+    collections::BTreeSet,
     fs,
     io::{Read as _, Write as _},
     net::TcpStream,
@@ -8,9 +9,12 @@ use std::{
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use serde_json::json;
+
 use crate::{
     fleet::started,
-    world::{ALLOWED, EVIL, PATIENCE, World},
+    mcp::{Agent, approve, gated, pending, unlock},
+    world::{ALLOWED, EVIL, PATIENCE, TOKEN, World},
 };
 
 const TUNNELS: u64 = 2000;
@@ -87,5 +91,28 @@ fn fifty_agents_at_once() {
     assert_eq!(requests.iter().filter(|request| request.header("x") == value).count(), AGENTS);
     let uses = world.log().into_iter().filter(|entry| entry["detail"]["kind"] == "released");
     assert_eq!(uses.count(), AGENTS);
+    world.keyless(&["audit", "verify"]).run().ok();
+}
+
+/// One broker, and as many servers of tools: each has its own request, and a word to one is none to another.
+#[test]
+fn fifty_agents_ask_at_once() {
+    let world = World::with_token();
+    gated(&world, "session");
+    unlock(&world);
+    let mut agents: Vec<Agent<'_>> = (0..AGENTS).map(|_| Agent::connect(&world)).collect();
+    let want = |number: usize| json!({ "path": TOKEN, "reason": format!("for number {number}") });
+    let ids: Vec<String> = agents
+        .iter_mut()
+        .enumerate()
+        .map(|(number, agent)| agent.ask("secrets_request_use_approval", &want(number)))
+        .collect();
+    assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), AGENTS);
+    assert_eq!(pending(&world).len(), AGENTS);
+    approve(&world, &[&ids[7], "--session"]).ok();
+    for (number, agent) in agents.iter_mut().enumerate() {
+        let expected = if number == 7 { "session" } else { "pending" };
+        assert_eq!(agent.status(&ids[number]), expected, "{number}");
+    }
     world.keyless(&["audit", "verify"]).run().ok();
 }

@@ -1,5 +1,8 @@
 //! Values, rotations, proposals, and what becomes of them over a restart.
 
+use std::{thread, time::Duration};
+
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use super::{Agent, USE, about, approve, lock, unlock, unlocked};
@@ -72,6 +75,44 @@ fn a_rotation_takes_an_express_yes() {
     assert_eq!(agent.status(&id), "ok");
     let secrets = world.keyless(&["secret", "list", "--json"]).run().data();
     assert_eq!(secrets["secrets"][0]["version"], json!(2));
+}
+
+/// The broker dies while a person's value is taken over: the value is there or it is not, and a request that says `ok`
+/// has brought it.
+#[test]
+fn a_kill_during_an_approved_rotation_loses_no_value() {
+    let world = World::with_token();
+    let version = || {
+        let shown = world.keyless(&["secret", "show", TOKEN, "--json"]).run().data();
+        shown["version"].as_u64().unwrap()
+    };
+    let broker = || {
+        let status = world.keyless(&["status", "--json"]).without_passphrase().run().data();
+        Pid::from_raw(i32::try_from(status["broker"]["pid"].as_u64().unwrap()).unwrap()).unwrap()
+    };
+    unlock(&world);
+    let mut agent = Agent::connect(&world);
+    for round in 0..10_u64 {
+        let id = agent.ask("secrets_request_rotation", &about(TOKEN));
+        let (before, broker, value) = (version(), broker(), world.another_value());
+        // Over the time that an answer takes, however busy the machine is.
+        let killer = thread::spawn(move || {
+            thread::sleep(Duration::from_millis(round * 60));
+            kill_process(broker, Signal::KILL).unwrap();
+        });
+        let options = ["approve", &id, "--accept", "--overwrite", "--value-stdin"];
+        world.keyless(&options).stdin(value).run();
+        killer.join().unwrap();
+        unlock(&world);
+        let came = version() - before;
+        let status = agent.status(&id);
+        assert!(matches!((&*status, came), ("ok", 1) | ("pending", 0 | 1)), "{status} {came}");
+        world.keyless(&["source", "check", TOKEN]).run().ok();
+        if status == "pending" {
+            approve(&world, &[&id, "--deny"]).ok();
+        }
+    }
+    world.keyless(&["audit", "verify"]).run().ok();
 }
 
 #[test]

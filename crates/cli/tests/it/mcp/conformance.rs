@@ -10,9 +10,12 @@ use super::{HttpDoor, unlocked};
 
 /// Of the suite's scenarios; the others call tools, resources and prompts of an example server.
 const SCENARIOS: &[&str] = &[
+    "completion-complete",
     "dns-rebinding-protection",
     "logging-set-level",
     "ping",
+    "prompts-list",
+    "resources-list",
     "server-initialize",
     "server-sse-multiple-streams",
     "server-sse-polling",
