@@ -30,6 +30,10 @@ const CODE: &[&str] = &[
     "cjs", "cs", "ex", "exs", "go", "java", "js", "jsx", "kt", "mjs", "php", "py", "rb", "rs",
     "scala", "swift", "ts", "tsx", "vue",
 ];
+/// Ends of names of files in which an object may be taken apart.
+const SCRIPTS: &[&str] = &["cjs", "js", "jsx", "mjs", "ts", "tsx", "vue"];
+/// Objects of theirs that hold the environment.
+const ENVIRONMENTS: &[&str] = &["Bun.env", "import.meta.env", "process.env"];
 /// Ends of names of files in which `${NAME}` is a variable.
 const TEMPLATES: &[&str] = &["sh", "toml", "yaml", "yml"];
 
@@ -53,6 +57,10 @@ pub(super) fn of(name: &str, text: &str) -> BTreeSet<String> {
     }
     if matches!(end, "yml" | "yaml") {
         in_compose(text, &mut found);
+    }
+    if SCRIPTS.contains(&end) {
+        let code: Vec<&str> = text.lines().filter(|line| !is_comment(line)).collect();
+        in_patterns(&code.join("\n"), &mut found);
     }
     for line in text.lines().filter(|line| !is_comment(line)) {
         if CODE.contains(&end) || matches!(end, "yml" | "yaml") {
@@ -82,6 +90,21 @@ fn in_calls(line: &str, found: &mut BTreeSet<String>) {
         for (at, _) in line.match_indices(call) {
             let rest = line[at + call.len()..].trim_start_matches(['"', '\'', '`', ' ']);
             found.extend(name_at(rest));
+        }
+    }
+}
+
+/// `{ NAME, OTHER: alias, THIRD = "default" } = process.env`, over several lines too.
+fn in_patterns(code: &str, found: &mut BTreeSet<String>) {
+    for environment in ENVIRONMENTS {
+        for (at, _) in code.match_indices(environment) {
+            let goes_on = code[at + environment.len()..].starts_with(['.', '[', '(', '_']);
+            let before = code[..at].trim_end();
+            let pattern = before.strip_suffix('=').map(str::trim_end);
+            let pattern = pattern.and_then(|before| before.strip_suffix('}'));
+            let names = pattern.filter(|_| !goes_on).and_then(|inner| inner.rsplit_once('{'));
+            let Some((_, names)) = names else { continue };
+            found.extend(names.split(',').filter_map(|name| name_at(name.trim_start())));
         }
     }
 }
@@ -155,6 +178,12 @@ mod tests {
                 "const k = process.env.A_KEY, l = process.env['B_KEY'], m = import.meta.env.C_KEY",
                 "A_KEY B_KEY C_KEY",
             ),
+            (
+                "a.mjs",
+                "const { A_KEY, B_KEY: b, C_KEY = 'x',\n  // D_KEY,\n  ...rest } = process.env;\nlet {E_KEY}=import.meta.env",
+                "A_KEY B_KEY C_KEY E_KEY",
+            ),
+            ("a.js", "const { A_KEY } = process.env.B_KEY; const { C_KEY } = config", "B_KEY"),
             (
                 "a.py",
                 "os.environ[\"A_KEY\"]; os.getenv('B_KEY', 'x'); os.environ.get(\"C_KEY\")",
