@@ -286,6 +286,11 @@ fn stores_that_are_damaged() {
     }
     world.replace_store(&sound);
     world.agent_with(&["--secret", TOKEN], &["true"]).run().ok();
+    // Of a newer Keyless.
+    world.sqlite("PRAGMA user_version = 99");
+    let newer =
+        bad(&["secret", "list"], 6, "store_unusable", &["a newer Keyless; update this one"]);
+    assert_refused(&world, &newer);
 }
 
 /// Whoever can write the file can't send a secret elsewhere.
