@@ -100,8 +100,8 @@ fn http_makes_a_credential_of_its_own_where_none_is_named() {
     };
     let file = serve();
     assert!(file.starts_with(world.home.keyless_home()), "{file:?}");
-    let mode = std::fs::metadata(&file).unwrap().permissions().mode();
-    assert_eq!(mode & 0o777, 0o600);
+    let bits = std::fs::metadata(&file).unwrap().permissions().mode();
+    assert_eq!(bits & 0o777, 0o600);
     let made = std::fs::read_to_string(&file).unwrap();
     world.watch(keyless_testkit::Canary::of(made.trim_end()));
     // Clients that were told it once go on with it.
