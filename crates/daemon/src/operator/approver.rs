@@ -381,11 +381,15 @@ mod tests {
         let (approver, _scene) = approver(Some(b"Qm7-xT4w9ZrK2bVp")).await;
         let asks = |pending: Vec<Shown>| pending[0].known.as_ref().unwrap().approve_on_use;
         let asked = |per_call| Asked::UseApproval { reason: "x".to_owned(), deed: None, per_call };
+        // The project's word: nobody is asked about a use that takes none.
         let id = ask(&approver, asked(false)).await;
+        assert_eq!(asks(approver.pending().await.unwrap()), ApproveOnUse::Session);
+        approver.answer(&id, Answer::AllowOnce, None).await.unwrap();
+        let id = ask(&approver, Asked::Rotation).await;
         assert_eq!(asks(approver.pending().await.unwrap()), ApproveOnUse::Never);
         let approver = approver.asking_at_least(ApproveOnUse::Session);
         assert_eq!(asks(approver.pending().await.unwrap()), ApproveOnUse::Session);
-        approver.answer(&id, Answer::AllowOnce, None).await.unwrap();
+        approver.answer(&id, Answer::Cancel, None).await.unwrap();
         // The project's word, which the request carries.
         ask(&approver, asked(true)).await;
         assert_eq!(asks(approver.pending().await.unwrap()), ApproveOnUse::PerCall);
