@@ -55,3 +55,31 @@ pub(super) fn link(url: &str, words: &str) -> Markup {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use keyless_vault::Providers;
+
+    use super::*;
+
+    /// Reference, lines 88 to 90: what is about renewing is shown for a rotation alone, and without a page of the
+    /// provider's there is no link to one.
+    #[test]
+    fn renewal_is_shown_for_a_rotation_and_links_where_there_is_a_page() {
+        let providers = Providers::bundled();
+        let (provider, variant) = providers.variant("aws-secret-key").unwrap();
+        let mut noted = variant.clone();
+        let known = noted.rotation.as_mut().unwrap();
+        (known.guide_url, known.notes) = (None, Some("Both halves change.".to_owned()));
+        for (variant, rotation, expected) in [
+            (variant, false, [false, false, false]),
+            (variant, true, [true, true, false]),
+            (&noted, true, [true, false, true]),
+        ] {
+            let page = guide(provider, variant, rotation).into_string();
+            let shown = ["every 90 days", "How to renew it", "Both halves change."];
+            assert_eq!(shown.map(|words| page.contains(words)), expected, "{page}");
+            assert!(page.contains("Open Amazon Web Services"), "{page}");
+        }
+    }
+}
