@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod guards;
+#[path = "../../../crates/core/tests/it/product.rs"]
+mod product;
 
 use std::{collections::BTreeSet, fs, path::Path};
 

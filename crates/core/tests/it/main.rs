@@ -6,3 +6,4 @@ mod audit_properties;
 mod compile_fail;
 mod errors_doc;
 mod openings;
+mod product;

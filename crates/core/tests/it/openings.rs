@@ -3,6 +3,8 @@
 
 use std::{fs, path::Path};
 
+use crate::product::product_of;
+
 /// File (below `crates/`) and which opening it uses. Tests and benches are not product code.
 const OPENINGS: &[(&str, &str)] = &[
     ("action/src/ports.rs", "open_with_permit"),
@@ -79,7 +81,7 @@ fn openings_below(folder: &Path, crates: &Path, found: &mut Vec<(String, String)
             continue;
         }
         let text = fs::read_to_string(&path).unwrap();
-        let product = text.split("#[cfg(test)]").next().unwrap();
+        let product = product_of(&text);
         for by in NAMES {
             if product.contains(&format!("{by}(")) || product.contains(&format!("::{by}")) {
                 let file = path.strip_prefix(crates).unwrap().to_str().unwrap();
