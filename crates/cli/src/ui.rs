@@ -154,6 +154,11 @@ impl Ui {
 
     /// An error, and the exit status that goes with it.
     pub(crate) fn fail(&self, command: &str, error: &Error) -> ExitCode {
+        self.fail_with(command, error, &json!({}))
+    }
+
+    /// The same, with `data` for machines.
+    pub(crate) fn fail_with(&self, command: &str, error: &Error, data: &Value) -> ExitCode {
         match self.format {
             Format::Json => {
                 let mut remediation = json!(error.code().remediation());
@@ -169,7 +174,7 @@ impl Ui {
                 if ACTIONS.contains(&command) {
                     fault["details"]["nl_error"] = NlFault::from(error.clone()).body(Shape::Bare);
                 }
-                let envelope = self.envelope(command, false, &json!({}), &[fault]);
+                let envelope = self.envelope(command, false, data, &[fault]);
                 Self::verbatim(&format!("{envelope:#}"));
             }
             Format::Words => {

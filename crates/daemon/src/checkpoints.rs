@@ -17,7 +17,7 @@ use keyless_core::{
     Code, Error, SafeText,
     audit::{Action, Checkpoint, Draft, Entry, Outcome, Target},
 };
-use keyless_store::{AuditLog, Fit, LogError, MissedEnd, Store, VerifiedChain};
+use keyless_store::{AuditLog, Fit, LogError, MissedEnd, Store, TamperedAt, VerifiedChain};
 use keyless_vault::{Factor, Vault};
 use uuid::Uuid;
 
@@ -51,6 +51,28 @@ pub struct VerifiedLog {
     pub checkpoints: usize,
     /// How many more are about entries that are not here, of which they say nothing.
     pub elsewhere: usize,
+}
+
+/// Why a log was not verified.
+#[derive(Debug)]
+pub struct Unverified {
+    /// What a person is told.
+    pub error: Error,
+    /// Where the log is not what was written, if that is why.
+    pub place: Option<TamperedAt>,
+}
+
+impl From<Error> for Unverified {
+    fn from(error: Error) -> Self {
+        Self { error, place: None }
+    }
+}
+
+impl From<LogError> for Unverified {
+    fn from(error: LogError) -> Self {
+        let place = error.place();
+        Self { error: told(error), place }
+    }
 }
 
 /// Signs where every chain of the log ends now; gives what was signed, which is also appended to the file
@@ -90,7 +112,7 @@ pub async fn verify_log(
     store: Store,
     places: &Places,
     check: LogCheck,
-) -> Result<VerifiedLog, Error> {
+) -> Result<VerifiedLog, Unverified> {
     let vault = match check.factor {
         Some(factor) => Some(open_vault(store.clone(), factor).await?),
         None => None,
@@ -101,7 +123,7 @@ pub async fn verify_log(
     };
     if check.key.is_some_and(|given| Some(given) != key) {
         let words = "the --key that was given is not this vault's";
-        return Err(Error::with(Code::Usage, SafeText::words(words)));
+        return Err(Error::with(Code::Usage, SafeText::words(words)).into());
     }
     let checkpoints = match check.checkpoints {
         Some(file) => named(&file)?,
@@ -113,7 +135,7 @@ pub async fn verify_log(
         if !is_signed(checkpoint, key.as_deref()) {
             return Err(unfit(checkpoint, "has not the signature of that key"));
         }
-        match store.audit_fits(checkpoint, sealer.as_deref()).await.map_err(told)? {
+        match store.audit_fits(checkpoint, sealer.as_deref()).await? {
             Fit::Fits => fit += 1,
             Fit::NotHere => elsewhere += 1,
             Fit::Unfit => {
@@ -124,10 +146,10 @@ pub async fn verify_log(
     let starts = if check.incremental { newest(&checkpoints) } else { Vec::new() };
     if check.incremental && starts.is_empty() {
         let words = "there is no checkpoint to begin at: keyless audit checkpoint makes one";
-        return Err(Error::with(Code::Usage, SafeText::words(words)));
+        return Err(Error::with(Code::Usage, SafeText::words(words)).into());
     }
-    let chains = store.audit_verify_after(sealer.as_deref(), &starts).await;
-    Ok(VerifiedLog { chains: chains.map_err(told)?, checkpoints: fit, elsewhere })
+    let chains = store.audit_verify_after(sealer.as_deref(), &starts).await?;
+    Ok(VerifiedLog { chains, checkpoints: fit, elsewhere })
 }
 
 /// The ends of our own chain that this vault has signed and that the log has not.
@@ -274,9 +296,11 @@ fn read(text: &str, file: &Path, fault: Code) -> Result<Vec<Checkpoint>, Error> 
     read.collect()
 }
 
-fn unfit(checkpoint: &Checkpoint, why: &'static str) -> Error {
+fn unfit(checkpoint: &Checkpoint, why: &'static str) -> Unverified {
     let words = SafeText::words("the checkpoint at entry ").number(checkpoint.last_sequence);
-    tampered(words.and(" ").and(why))
+    let (chain, sequence) = (checkpoint.chain.clone(), Some(checkpoint.last_sequence));
+    let place = TamperedAt { chain, sequence, kind: "checkpoint_mismatch" };
+    Unverified { error: tampered(words.and(" ").and(why)), place: Some(place) }
 }
 
 fn tampered(words: SafeText) -> Error {

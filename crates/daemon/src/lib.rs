@@ -89,7 +89,9 @@ pub use keyless_jail::{close_on_exec_above_stderr, init_if_asked};
 /// Tools for agents.
 pub use keyless_mcp as mcp;
 /// The store below a vault.
-pub use keyless_store::{AcceptedBreak, AuditQuery, LatestUse, Store, StorePlace, VerifiedChain};
+pub use keyless_store::{
+    AcceptedBreak, AuditQuery, LatestUse, Store, StorePlace, TamperedAt, VerifiedChain,
+};
 /// The vault's words, for the command line.
 pub use keyless_vault as vault;
 
@@ -103,7 +105,7 @@ pub use crate::{
         Outcome as UrlOutcome, ProjectCatalogs, ProjectFile, Trust, UrlCatalogs, UrlReport,
     },
     caution::{Caution, manifest_of},
-    checkpoints::{LogCheck, VerifiedLog, sign_log, verify_log},
+    checkpoints::{LogCheck, Unverified, VerifiedLog, sign_log, verify_log},
     clock_watch::refuse_unset_clock,
     config::{
         ApproveApply, Config, ConfigSource, DetectionWord, EgressConfig, LimitsConfig, NlConfig,

@@ -46,7 +46,7 @@ pub use self::{
     breaks::{AcceptedBreak, MissedEnd},
     read::AuditQuery,
     uses::LatestUse,
-    verify::{Fit, LogError, VerifiedChain},
+    verify::{Fit, LogError, TamperedAt, VerifiedChain},
 };
 use self::{
     ids::Ids,

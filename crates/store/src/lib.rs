@@ -31,7 +31,7 @@ mod audit;
 pub use crate::{
     audit::{
         AcceptedBreak, AuditLog, AuditQuery, Fit, HeadSealer, LatestUse, LogError, MissedEnd,
-        VerifiedChain,
+        TamperedAt, VerifiedChain,
     },
     contacts::SourceContact,
     nl::{AgentRow, DelegationRow, GrantRow, ThreatRow, UseOf, Uses},

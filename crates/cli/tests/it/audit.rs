@@ -137,16 +137,35 @@ fn a_sound_log_verifies() {
     let world = World::with_token();
     world.agent(&["true"]).run().ok();
     let found = json!({
-        "entries": 5, "status": "valid", "head_checked": false, "checkpoints": 0, "checkpoints_elsewhere": 0,
-        "removed": 0,
-        "verification": "full",
+        "entries": 5, "entries_verified": 5, "first_sequence": 1, "last_sequence": 5, "status": "valid",
+        "head_checked": false, "checkpoints": 0, "checkpoints_elsewhere": 0, "removed": 0, "verification": "full",
     });
+    // When, and how long it took, differs.
+    let timed = |mut data: Value| {
+        let data = data.as_object_mut().unwrap();
+        let at = data.remove("timestamp").unwrap();
+        assert!(at.as_str().unwrap().parse::<jiff::Timestamp>().is_ok(), "{at}");
+        assert!(data.remove("duration_ms").unwrap().is_u64());
+        json!(data)
+    };
     let open = world.keyless(&["audit", "verify", "--json"]).without_passphrase().run().data();
-    assert_eq!(open, found);
+    assert_eq!(timed(open), found);
     let mut checked = found;
     checked["head_checked"] = json!(true);
     checked["hmac"] = json!({ "verified": 5, "absent": 0, "keys": ["log-1"] });
-    assert_eq!(world.keyless(&["audit", "verify", "--json"]).run().data(), checked);
+    assert_eq!(timed(world.keyless(&["audit", "verify", "--json"]).run().data()), checked);
+
+    // Behind a checkpoint there is its own entry at least; behind what was closed, only what is new.
+    world.keyless(&["audit", "checkpoint"]).run().ok();
+    world.agent(&["true"]).run().ok();
+    let verify = ["audit", "verify", "--json", "--incremental"];
+    let since = world.keyless(&verify).run().data();
+    let (entries, read) =
+        (since["entries"].as_u64().unwrap(), since["entries_verified"].as_u64().unwrap());
+    assert!(0 < read && read < entries, "{since}");
+    assert_eq!(since["first_sequence"], json!(entries - read + 1));
+    assert_eq!(since["last_sequence"], json!(entries));
+    assert_eq!(since["hmac"]["verified"], json!(read));
 }
 
 /// Entries of the key before, of the new one, and of a command that had none.
@@ -217,19 +236,32 @@ fn tampering_is_found() {
     let world = World::with_token();
     world.agent(&["true"]).run().ok();
     let sound = world.store_bytes();
-    for statements in [
-        "UPDATE audit SET entry = replace(entry, 'session_start', 'session_stopp') WHERE sequence = 2",
-        "DELETE FROM audit WHERE sequence = 2",
-        "DELETE FROM audit WHERE sequence = 3",
+    for (statements, kind, sequence) in [
+        (
+            "UPDATE audit SET entry = replace(entry, 'session_start', 'session_stopp') WHERE sequence = 2",
+            "hash_mismatch",
+            2,
+        ),
+        ("DELETE FROM audit WHERE sequence = 2", "missing_entry", 2),
+        ("DELETE FROM audit WHERE sequence = 3", "missing_entry", 3),
         // The end cut off with care: only the vault's seal over the head knows.
-        "DELETE FROM audit WHERE sequence > 2;
-         UPDATE audit_head SET last = (SELECT entry FROM audit WHERE sequence = 2)",
+        (
+            "DELETE FROM audit WHERE sequence > 2;
+             UPDATE audit_head SET last = (SELECT entry FROM audit WHERE sequence = 2)",
+            "truncated",
+            2,
+        ),
     ] {
         world.replace_store(&sound);
         world.keyless(&["audit", "verify"]).run().ok();
         world.sqlite(statements);
         let answer = world.keyless(&["audit", "verify", "--json"]).run().exits(6).json();
         assert_eq!(answer["errors"][0]["code"], json!("audit_tampered"), "{statements}: {answer}");
+        let data = &answer["data"];
+        assert_eq!((&data["status"], &data["verification"]), (&json!("tampered"), &json!("full")));
+        let at = &data["tamper_detected_at"];
+        assert_eq!((&at["type"], &at["sequence"]), (&json!(kind), &json!(sequence)), "{answer}");
+        assert!(at["detail"].as_str().is_some_and(|words| words.contains("entry")), "{answer}");
     }
     let errors = world.keyless(&["audit", "verify"]).run().exits(6).errors();
     assert!(errors.contains("next:  compare the log with a backup"), "{errors}");

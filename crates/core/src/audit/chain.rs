@@ -335,6 +335,10 @@ mod tests {
                 "6f0a62bb4f435d032b67c7a8719afe68a157bfa0a90897f977ba38dbd9be9d8e",
             ),
             (
+                r#"{"val":1,"big":100}"#,
+                "c2ee8c03a063b35bf4b71b34c34508544022597b6b06f0990f0cc592b91a1ab6",
+            ),
+            (
                 r#"{"t":true,"n":null,"f":false}"#,
                 "22e00dc2f7b01420f940fbdbfbdf34fa0667cc6500186495023ba37722cbd05e",
             ),

@@ -67,6 +67,21 @@ pub enum Tampered {
     },
 }
 
+impl Tampered {
+    /// In what way, in a word, and at which entry.
+    pub fn kind(&self) -> (&'static str, u64) {
+        match *self {
+            Self::Changed { sequence } => ("hash_mismatch", sequence),
+            Self::Unlinked { sequence } => ("chain_break", sequence),
+            Self::Gap { expected } => ("missing_entry", expected),
+            Self::Truncated { found, .. } => ("truncated", found),
+            Self::Hmac { sequence } => ("hmac_mismatch", sequence),
+            Self::UnknownKey { sequence, .. } | Self::OldKey { sequence } => ("hmac_key", sequence),
+            Self::Unreadable { sequence } => ("unreadable", sequence),
+        }
+    }
+}
+
 /// Verifies a log from its beginning, an entry or a stretch at a time, so that a long log need not
 /// be in memory.
 #[derive(Debug)]

@@ -155,6 +155,8 @@ pub(super) struct ClosedParts {
     pub(super) last: Option<Segment>,
     /// How many entries were removed with their files, as the operator's retention says.
     pub(super) removed: u64,
+    /// The number of the last entry that was not read: of what is not here, or before the start. 0 when all were.
+    pub(super) unread: u64,
     /// What the keys say of each file that was verified.
     pub(super) vouching: Vec<Vouching>,
     /// Those that are not what was written, as the operator has seen.
@@ -172,7 +174,7 @@ pub(super) async fn verify(
 ) -> Result<ClosedParts, LogError> {
     let is_own = chain == store.chain.name();
     let (mut end, mut removed, mut vouching) = (Chain::genesis(), 0, Vec::new());
-    let (mut breaks, mut last) = (Vec::new(), None);
+    let (mut breaks, mut last, mut unread) = (Vec::new(), None, start.sequence());
     for row in closed {
         let segment = row.checked(sealer, &end)?;
         end = segment.end();
@@ -185,13 +187,16 @@ pub(super) async fn verify(
             let was_gone = segment.broken.as_ref().is_some_and(|it| it.accepted_at == *removed_at);
             removed +=
                 if was_gone { 0 } else { segment.last_sequence - segment.first_sequence + 1 };
-        } else if is_own && start.sequence() < end.sequence() {
+            unread = unread.max(end.sequence());
+        } else if !is_own {
+            unread = unread.max(end.sequence());
+        } else if start.sequence() < end.sequence() {
             let (folder, keys) = (store.segments.clone(), keys.cloned());
             let verify = move || verify_file(&folder, &segment, keys.as_deref());
             vouching.push(meanwhile(&mut *view, verify).await??);
         }
     }
-    Ok(ClosedParts { last, removed, vouching, breaks })
+    Ok(ClosedParts { last, removed, unread, vouching, breaks })
 }
 
 /// Verifies what is left in the database of the part that was closed last, which is its last entry; of one that is not what

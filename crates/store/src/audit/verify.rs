@@ -38,8 +38,10 @@ const BLOCKS: &str = "SELECT max(sequence), string_agg(sequence || ' ' || entry,
 pub struct VerifiedChain {
     /// Who writes it; empty for the only one of a file.
     pub name: String,
-    /// How many entries it has.
+    /// How many entries it has, which is the number of the last.
     pub entries: u64,
+    /// How many of them were read: the last ones, without those that are not here or stand before where it began.
+    pub read: u64,
     /// How many of them were removed, as the operator's retention says.
     pub removed: u64,
     /// Up to which of them the vault's key vouches; 0 when none, or when no key was at hand.
@@ -48,6 +50,17 @@ pub struct VerifiedChain {
     pub vouching: Vouching,
     /// The parts that are not what was written, as the operator has seen.
     pub breaks: Vec<Segment>,
+}
+
+/// Where a log is not what was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TamperedAt {
+    /// In which chain; empty for the only one of a file.
+    pub chain: String,
+    /// At which entry, where it is about one.
+    pub sequence: Option<u64>,
+    /// In what way, `hash_mismatch` and the like (NL, chapter 5, "Verification results").
+    pub kind: &'static str,
 }
 
 /// What a signed end is to the log.
@@ -175,8 +188,9 @@ impl Store {
         let (entries, open) = verify_open(view, head, (closed.last.as_ref(), start), keys).await?;
         let mut vouching = Vouching::default();
         closed.vouching.iter().chain([&open]).try_for_each(|part| vouching.join(part))?;
-        let (name, removed, breaks) = (head.chain.clone(), closed.removed, closed.breaks);
-        Ok(VerifiedChain { name, entries, removed, sealed: vouched, vouching, breaks })
+        let (name, read) = (head.chain.clone(), entries.saturating_sub(closed.unread));
+        let (removed, breaks) = (closed.removed, closed.breaks);
+        Ok(VerifiedChain { name, entries, read, removed, sealed: vouched, vouching, breaks })
     }
 
     /// Where every chain that has an entry ends.
@@ -248,6 +262,29 @@ const CHAINS: &str =
 const HEADS: &str = "SELECT chain, last, sealed_sequence, sealed_hash, seal, key_number FROM audit_head ORDER BY chain";
 
 impl LogError {
+    /// Where the log is not what was written; nothing when it can't be read at all.
+    pub fn place(&self) -> Option<TamperedAt> {
+        let at = |kind, sequence| Some(TamperedAt { chain: String::new(), sequence, kind });
+        match self {
+            Self::Store(_) => None,
+            Self::InChain { chain, fault } => {
+                fault.place().map(|place| TamperedAt { chain: chain.clone(), ..place })
+            }
+            Self::Missing { chain } => {
+                at("chain_missing", None).map(|place| TamperedAt { chain: chain.clone(), ..place })
+            }
+            Self::Head => at("end_mismatch", None),
+            Self::KeySeal { .. } | Self::Seal => at("seal_mismatch", None),
+            Self::SegmentSeal { last } => at("seal_mismatch", Some(*last)),
+            Self::SegmentChanged { .. } => at("file_changed", None),
+            Self::SegmentMissing { .. } => at("file_missing", None),
+            Self::Tampered(found) => {
+                let (kind, sequence) = found.kind();
+                at(kind, Some(sequence))
+            }
+        }
+    }
+
     fn within(self, chain: &str) -> Self {
         match (chain, self) {
             ("", fault) | (_, fault @ Self::Store(_)) => fault,

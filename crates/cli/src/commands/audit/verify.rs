@@ -1,12 +1,13 @@
 //! `keyless audit verify`: whether every entry is what was written, and who says so.
 
-use std::process::ExitCode;
+use std::{process::ExitCode, time::Instant};
 
+use jiff::Timestamp;
 use keyless_core::{
     Error,
     audit::{Break, Segment},
 };
-use keyless_daemon::{LogCheck, VerifiedChain, VerifiedLog};
+use keyless_daemon::{LogCheck, TamperedAt, Unverified, VerifiedChain, VerifiedLog};
 use serde_json::{Value, json};
 
 use super::super::{open_store, prompt};
@@ -20,23 +21,57 @@ pub(super) async fn run(ui: &Ui, args: VerifyArgs) -> Result<ExitCode, Error> {
     };
     let (sealed, incremental) = (factor.is_some(), args.incremental);
     let check = LogCheck { factor, incremental, checkpoints: args.checkpoints, key: args.key };
+    let begun = Instant::now();
     let verifying = keyless_daemon::verify_log(store, &places, check);
-    let verified = ui.wait("Verifying the log", verifying).await?;
-    ui.answer(
-        "audit verify",
-        &data(&verified, sealed, incremental),
-        &words(&verified, sealed, incremental),
-    );
-    Ok(ExitCode::SUCCESS)
+    let verified = ui.wait("Verifying the log", verifying).await;
+    let run = json!({
+        "verification": if incremental { "incremental" } else { "full" },
+        "timestamp": format!("{:.3}", Timestamp::now()),
+        "duration_ms": u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX),
+    });
+    match verified {
+        Ok(log) => {
+            let words = words(&log, sealed, incremental);
+            ui.answer("audit verify", &joined(run, data(&log, sealed)), &words);
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(Unverified { error, place: Some(place) }) => {
+            let data = joined(run, tampered(&place, &error));
+            Ok(ui.fail_with("audit verify", &error, &data))
+        }
+        Err(Unverified { error, place: None }) => Err(error),
+    }
 }
 
-fn data(log: &VerifiedLog, sealed: bool, incremental: bool) -> Value {
+fn joined(mut one: Value, other: Value) -> Value {
+    if let (Value::Object(one), Value::Object(other)) = (&mut one, other) {
+        one.extend(other);
+    }
+    one
+}
+
+/// NL's result of a failed verification (chapter 5), but for the hashes: those that were written are not known.
+fn tampered(place: &TamperedAt, error: &Error) -> Value {
+    let mut at = json!({ "type": place.kind, "detail": error.detail().to_string() });
+    if let Some(sequence) = place.sequence {
+        at["sequence"] = sequence.into();
+    }
+    if !place.chain.is_empty() {
+        at["chain"] = place.chain.clone().into();
+    }
+    json!({ "status": "tampered", "tamper_detected_at": at })
+}
+
+fn data(log: &VerifiedLog, sealed: bool) -> Value {
     let VerifiedLog { chains, checkpoints, elsewhere } = log;
+    let read: u64 = chains.iter().map(|chain| chain.read).sum();
     let mut data = json!({
-        "entries": entries(chains), "status": status(chains), "head_checked": sealed,
+        "entries": entries(chains), "entries_verified": read, "status": status(chains), "head_checked": sealed,
         "checkpoints": checkpoints, "checkpoints_elsewhere": elsewhere, "removed": removed(chains),
-        "verification": if incremental { "incremental" } else { "full" },
     });
+    if let [chain] = &chains[..] {
+        data = joined(data, span(chain));
+    }
     if sealed {
         let (with, without) = vouched(chains);
         data["hmac"] = json!({ "verified": with, "absent": without, "keys": keys(chains) });
@@ -47,11 +82,19 @@ fn data(log: &VerifiedLog, sealed: bool, incremental: bool) -> Value {
     }
     let named: Vec<_> = named(chains).collect();
     if !named.is_empty() {
-        let chain =
-            |chain: &&VerifiedChain| json!({ "chain": chain.name, "entries": chain.entries });
+        let chain = |chain: &&VerifiedChain| {
+            let known = json!({ "chain": chain.name, "entries": chain.entries, "entries_verified": chain.read });
+            joined(known, span(chain))
+        };
         data["chains"] = named.iter().map(chain).collect();
     }
     data
+}
+
+/// Which entries were read, if any.
+fn span(chain: &VerifiedChain) -> Value {
+    let first = (chain.read > 0).then_some(chain.entries - chain.read + 1);
+    json!({ "first_sequence": first, "last_sequence": first.map(|_| chain.entries) })
 }
 
 fn words(log: &VerifiedLog, sealed: bool, incremental: bool) -> String {
