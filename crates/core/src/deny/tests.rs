@@ -161,6 +161,27 @@ fn each_standard_rule_is_in_force_or_can_be() {
     assert!(guard_of(serde_json::json!({ "enable": ["NL-4-DENY-001"] })).is_err());
 }
 
+/// Alone: no other rule has to help.
+#[test]
+fn each_standard_rule_stops_its_example_by_itself() {
+    let asked_for = ["NL-4-DENY-060", "NL-4-DENY-065", "NL-4-DENY-066"].map(str::to_owned);
+    let mut rules = super::standard::rules(&asked_for).unwrap();
+    let examples: Vec<_> = include_str!("tests/standard.txt").lines().collect();
+    assert_eq!(examples.len(), 69);
+    let (standard, mut wrong) = (Guard::standard(), Vec::new());
+    for (number, example) in examples.iter().filter_map(|line| line.split_once(' ')) {
+        let id = format!("NL-4-DENY-{number}");
+        let place = rules.iter().position(|rule| rule.id == id).unwrap();
+        let bundled = super::Compiled::bundled(vec![rules.remove(place)]).unwrap();
+        let guard = Guard { bundled, ..standard.clone() };
+        let by = check(&guard, example).map(|blocked| blocked.rule_id);
+        if by.as_deref() != Some(&*id) {
+            wrong.push(format!("{number}: {} {example}", by.unwrap_or_default()));
+        }
+    }
+    assert!(wrong.is_empty(), "not by their rules:\n{}", wrong.join("\n"));
+}
+
 #[test]
 fn what_can_not_be_judged_is_blocked() {
     let guard = Guard::standard();
