@@ -337,17 +337,27 @@ fn messages_are_held_to_the_protocol_at_every_door() {
         ["agent_get", {}],
         ["audit_query", {}],
     ]);
+    // More than 1 MiB, and what is no UTF-8.
+    let (long, no_text) = ("x".repeat((1 << 20) + 1), "{\"message_id\":\"\u{ff}\"}");
     let answers = served.client(&json!([
         { "over": "unix", "raw": ["{", "[]", "{\"message_type\":\"x\",\"message_id\":\"m-8\"}"], "messages": messages },
-        { "over": "stdio", "messages": messages },
+        { "over": "stdio", "raw": [long, no_text], "messages": messages },
     ]));
-    let over_unix = answers[0].as_array().unwrap();
+    let (over_unix, over_stdio) = (answers[0].as_array().unwrap(), answers[1].as_array().unwrap());
+    for bad in &over_stdio[..2] {
+        assert_eq!(bad["payload"]["error"]["code"], "NL-E800", "{bad}");
+    }
+    assert_eq!(
+        over_stdio[0]["payload"]["error"]["details"]["also"], "NL-E803",
+        "{}",
+        over_stdio[0]
+    );
     assert_eq!(over_unix[0]["payload"]["status"], "authenticated", "{}", over_unix[0]);
     for bad in &over_unix[1..4] {
         assert_eq!(bad["message_type"], "error", "{bad}");
     }
     assert_eq!(over_unix[3]["payload"]["correlation_id"], "m-8", "{}", over_unix[3]);
-    for told in [&over_unix[4..], answers[1].as_array().unwrap()] {
+    for told in [&over_unix[4..], &over_stdio[2..]] {
         assert_eq!(told[0]["payload"]["status"], "success", "{}", told[0]);
         assert_eq!(told[0]["message_type"], "action_response");
         assert_eq!(told[1]["payload"]["secrets"][0]["name"], BOXED, "{}", told[1]);

@@ -695,7 +695,7 @@ fn a_source_file_that_is_wrong_is_told() {
     // A source's credential is not kept by a source.
     sources(
         &world,
-        "[[source]]\nname = \"a\"\ntype = \"env\"\n[default]\nsource = \"a\"\n\
+        "[[source]]\nname = \"a\"\ntype = \"1password\"\nprogram = \"/bin/true\"\n[default]\nsource = \"a\"\n\
          [source_credentials]\na = \"sources/a/token\"",
     );
     let add = ["secret", "add", "sources/a/token", "--source", "routed"];

@@ -44,7 +44,9 @@ fn call(service: &str, operation: &str, parameters: &Value) -> Value {
 /// Does all calls; gives what is told of each, as botocore's parser wants to see it.
 fn told(world: &World, aws: &Aws, calls: &[Asked<'_>]) -> Vec<Value> {
     let actions: Vec<Value> = calls.iter().map(|(a, b, c)| call(a, b, c)).collect();
-    let responses = submit(world, &actions);
+    // As many at once as there may be.
+    let responses: Vec<Value> =
+        actions.chunks(20).flat_map(|actions| submit(world, actions)).collect();
     let told = calls.iter().zip(&responses).map(|((service, operation, _), response)| {
         assert_eq!(response["status"], "success", "{operation}: {response}\n{}", aws.log());
         json!({"service": service, "operation": operation, "data": response["result"]["data"]})

@@ -113,7 +113,8 @@ class Lines:
                 return answer
 
     def raw(self, text):
-        self.writer.write(text.encode() + b"\n")
+        """A line of these bytes, each written as the character of its number."""
+        self.writer.write(text.encode("latin-1") + b"\n")
         self.writer.flush()
         return json.loads(self.reader.readline())
 
@@ -238,7 +239,8 @@ def main():
             answers.append(got)
         elif step["over"] == "stdio":
             process, lines = stdio(script["stdio"], identity)
-            got = [lines.call(kind, payload) for kind, payload in step["messages"]]
+            got = [lines.raw(text) for text in step.get("raw", [])]
+            got += [lines.call(kind, payload) for kind, payload in step["messages"]]
             process.stdin.close()
             process.wait(timeout=180)
             answers.append(got)

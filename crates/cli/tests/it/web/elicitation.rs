@@ -64,6 +64,7 @@ await person.getByText('{TOKEN}: done.').first().waitFor();"
     agent.say("poll");
     assert_eq!(agent.line(), "ok");
     wait_until("it is answered", || pending(&world).is_empty());
+    assert!(agent.wait().success());
     let log = fs::read_to_string(world.home.work().join("elicited.json")).unwrap();
     let said: Value = serde_json::from_str(&log).unwrap();
     assert!(said[0]["message"].as_str().unwrap().contains("only you"), "{said}");

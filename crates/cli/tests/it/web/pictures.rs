@@ -32,13 +32,14 @@ fn every_view_has_its_picture() {
         ["grant", "create", "--agent", AGENT, "--secret", "db/*", "--for", "1h", "--approve"];
     world.keyless(&grant).run().ok();
 
-    let mut agent = Agent::connect(&world);
-    let mut ask_use = |reason: &str| {
+    // Whoever has a word for the session is not asked again.
+    let [mut agent, mut allowed] = [(); 2].map(|()| Agent::connect(&world));
+    let ask_use = |agent: &mut Agent, reason: &str| {
         agent.ask("secrets_request_use_approval", &json!({ "path": TOKEN, "reason": reason }))
     };
-    let standing = ask_use("to list the open boards");
+    let standing = ask_use(&mut allowed, "to list the open boards");
     world.keyless(&["approve", &standing, "--session"]).run().ok();
-    let denied = ask_use("to delete what nobody uses");
+    let denied = ask_use(&mut agent, "to delete what nobody uses");
     world.keyless(&["approve", &denied, "--deny"]).run().ok();
     world.keyless(&["approve", "--take-back", &denied]).run().ok();
     gated(&world, "never");
@@ -46,7 +47,7 @@ fn every_view_has_its_picture() {
         world.keyless(&["run", "--", "sh", "-c", USE]).without_passphrase().run();
     }
     gated(&world, "session");
-    let used = ask_use("to look at the board\u{202e}\u{200b}, and nothing else");
+    let used = ask_use(&mut agent, "to look at the board\u{202e}\u{200b}, and nothing else");
     let manifest = format!("required = [{TOKEN:?}, \"team/github/token\", \"team/stripe/key\"]\n");
     world.declares(manifest);
     let value = agent.ask("secrets_request_provision", &about("team/stripe/key"));
