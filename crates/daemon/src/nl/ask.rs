@@ -58,14 +58,14 @@ impl NlService {
         let scope = payload.get("scope").and_then(Value::as_str).unwrap_or_default();
         let secrets = self.vault.list().await?;
         let categories = Categories::of(secrets.iter().map(|secret| &secret.path));
-        self.grants.refresh().await?;
+        let grants = self.grants.refresh().await?.index;
         let mut listed = Vec::new();
         for secret in secrets.iter().filter(|secret| secret.path.as_str().starts_with(scope)) {
             let subject = subject(&self.vault, secret);
             let may = |kind: &ActionType| {
                 let one = std::slice::from_ref(&subject);
                 caller.aid.covers(*kind, one, &categories).is_ok()
-                    && self.grants.names(&caller.aid, *kind, &subject, &categories)
+                    && grants.names(&caller.aid, *kind, &subject, &categories)
             };
             let kinds: Vec<&str> =
                 ActionType::ALL.iter().filter(|kind| may(kind)).map(|kind| kind.as_str()).collect();
@@ -137,7 +137,7 @@ impl NlService {
         let categories = Categories::of(secrets.iter().map(|secret| &secret.path));
         let asked = payload.get("secrets").and_then(Value::as_str).map(|text| text.split(','));
         let asked: Option<Vec<&str>> = asked.map(Iterator::collect);
-        self.grants.refresh().await?;
+        let grants = self.grants.refresh().await?.index;
         let mut events = Vec::new();
         for entry in entries {
             let Ok(path) = entry.target.parse::<keyless_core::SecretPath>() else { continue };
@@ -147,7 +147,7 @@ impl NlService {
             let one = std::slice::from_ref(&subject);
             let may = |kind: &ActionType| {
                 caller.aid.covers(*kind, one, &categories).is_ok()
-                    && self.grants.names(&caller.aid, *kind, &subject, &categories)
+                    && grants.names(&caller.aid, *kind, &subject, &categories)
             };
             let wanted = asked.as_ref().is_none_or(|asked| asked.contains(&path.as_str()));
             if wanted && ActionType::ALL.iter().any(may) {

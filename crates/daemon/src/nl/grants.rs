@@ -9,12 +9,11 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use keyless_core::{
-    ActionType, Code, Error, SafeText,
-    agent::Aid,
+    Code, Error, SafeText,
     audit::{Action, Detail, Draft, Outcome, Target},
     grant::{
-        Allowance, Categories, Counts, Explained, Grant, GrantId, GrantIndex, GrantState,
-        PermissionRef, Request, SecretPattern, Subject, Verdict, evaluate, explain,
+        Allowance, Counts, Explained, Grant, GrantId, GrantIndex, GrantState, PermissionRef,
+        Request, Verdict, evaluate, explain,
     },
 };
 use keyless_store::{AuditLog, GrantRow, Store, StoreError, UseOf, Uses};
@@ -39,7 +38,7 @@ pub struct Grants {
 #[derive(Clone, Default)]
 pub(crate) struct Loaded {
     revision: Option<i64>,
-    index: Arc<GrantIndex>,
+    pub(super) index: Arc<GrantIndex>,
     /// Whether some permission has so many uses and no more.
     is_counted: bool,
     uses: Arc<Uses>,
@@ -84,30 +83,6 @@ impl Grants {
         let loaded = self.refresh().await?;
         let counted = Counted { uses: &loaded.uses, slots: &self.slots, held: None };
         Ok(explain(request, &loaded.index, &counted, Timestamp::now()))
-    }
-
-    /// Whether some grant of this agent names a secret, conditions aside; by what was read last.
-    pub fn names(
-        &self,
-        aid: &Aid,
-        action: ActionType,
-        subject: &Subject,
-        categories: &Categories,
-    ) -> bool {
-        let index = Arc::clone(&self.loaded.lock().index);
-        index.names(aid, action, subject, categories)
-    }
-
-    /// As [`Self::names`], of all that `wanted` names, whether or not it is there.
-    pub(crate) fn names_all(
-        &self,
-        aid: &Aid,
-        action: ActionType,
-        wanted: &SecretPattern,
-        categories: &Categories,
-    ) -> bool {
-        let index = Arc::clone(&self.loaded.lock().index);
-        index.names_all(aid, action, wanted, categories)
     }
 
     /// Whether a permission still holds, its uses aside.

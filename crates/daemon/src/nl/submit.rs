@@ -13,7 +13,7 @@ use keyless_action::runs_command;
 use keyless_core::{
     ActionType, Code, Handle, HandleTarget, SafeText, SecretPath,
     action::{Action, Deed, Status, TemplateSource},
-    grant::{Allowance, Categories, Request, SecretPattern, Verdict},
+    grant::{Allowance, Categories, GrantIndex, Request, SecretPattern, Verdict},
     json_size,
     nl_message::{MessageType, NlFault},
     threat::Band,
@@ -282,7 +282,7 @@ impl NlService {
         let (mut visible, mut beyond) = (Vec::new(), Vec::new());
         for secret in real {
             let subject = subject(&self.vault, secret);
-            if self.grants.names(grantee, kind, &subject, &categories) {
+            if grants.index.names(grantee, kind, &subject, &categories) {
                 let covers = caller.covers(kind, std::slice::from_ref(&subject), &categories);
                 if covers.is_ok() { &mut visible } else { &mut beyond }.push(secret);
             }
@@ -300,7 +300,7 @@ impl NlService {
             return Err(beyond_bounds(caller, handle, course.about.first()));
         }
         let is_missing = |one: &&Handle| {
-            !view.finds(one) && self.is_granted_unseen(caller, kind, one, &categories)
+            !view.finds(one) && is_granted_unseen(&grants.index, caller, kind, one, &categories)
         };
         if let Some(handle) = handles.iter().find(is_missing) {
             return Err(missing(handle.as_written()));
@@ -328,24 +328,6 @@ impl NlService {
             self.verify_delegation(caller, acting, kind, &subjects, &categories).await?;
         }
         Ok((meant, verdict))
-    }
-
-    /// Whether whatever a reference means may be used, so that no more is told by saying that there is nothing.
-    fn is_granted_unseen(
-        &self,
-        caller: &Caller,
-        kind: ActionType,
-        handle: &Handle,
-        categories: &Categories,
-    ) -> bool {
-        let HandleTarget::Local(reference) = handle.target() else { return false };
-        let Ok(wanted) = SecretPattern::parse(reference.as_written()) else { return false };
-        let mut token = caller.acting.iter().map(|acting| &acting.token.scope.secrets);
-        let is_handed_on = |secrets: &Vec<SecretPattern>| {
-            secrets.iter().any(|wide| wanted.is_within_by_form(wide, categories))
-        };
-        token.all(is_handed_on)
-            && self.grants.names_all(caller.grantee(), kind, &wanted, categories)
     }
 
     async fn run(
@@ -426,6 +408,23 @@ async fn until_compromised(vault: &Vault, paths: &[SecretPath]) -> NlFault {
             }
         }
     }
+}
+
+/// Whether whatever a reference means may be used, so that no more is told by saying that there is nothing.
+fn is_granted_unseen(
+    grants: &GrantIndex,
+    caller: &Caller,
+    kind: ActionType,
+    handle: &Handle,
+    categories: &Categories,
+) -> bool {
+    let HandleTarget::Local(reference) = handle.target() else { return false };
+    let Ok(wanted) = SecretPattern::parse(reference.as_written()) else { return false };
+    let mut token = caller.acting.iter().map(|acting| &acting.token.scope.secrets);
+    let is_handed_on = |secrets: &Vec<SecretPattern>| {
+        secrets.iter().any(|wide| wanted.is_within_by_form(wide, categories))
+    };
+    token.all(is_handed_on) && grants.names_all(caller.grantee(), kind, &wanted, categories)
 }
 
 /// Reads an action, elsewhere if it is large.

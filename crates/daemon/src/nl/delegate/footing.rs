@@ -28,13 +28,13 @@ impl NlService {
         caller: &Caller,
         scope: TokenScope,
     ) -> Result<Footing, NlFault> {
-        self.grants.refresh().await?;
+        let grants = self.grants.refresh().await?.index;
         let secrets = self.vault.list().await?;
         let categories = Categories::of(secrets.iter().map(|secret| &secret.path));
         let theirs = |subject: &Subject| {
             let (kind, one) = (ActionType::Delegate, std::slice::from_ref(subject));
             caller.covers(kind, one, &categories).is_ok()
-                && self.grants.names(caller.grantee(), kind, subject, &categories)
+                && grants.names(caller.grantee(), kind, subject, &categories)
         };
         let visible = secrets.iter().filter(|secret| !secret.metadata.honeypot);
         let visible = visible.map(|secret| subject(&self.vault, secret));

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use keyless_core::{
-    SecretPath,
+    ActionType, SecretPath,
     agent::{AgentUri, InstanceId, TrustLevel},
-    grant::DenyReason,
+    grant::{Categories, DenyReason, SecretPattern, Subject},
 };
 use keyless_store::GrantRow;
 use serde_json::{Value, json};
