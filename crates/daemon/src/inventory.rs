@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, path::Path};
 
 use keyless_core::{ApproveOnUse, Error, SecretPath};
 use keyless_store::Store;
-use keyless_vault::{IndexFile, Inventory, Manifest, Vault};
+use keyless_vault::{IndexFile, Inventory, Manifest, Secret, Vault};
 use tokio::task::spawn_blocking;
 
 use crate::{config::Config, places::Places};
@@ -22,25 +22,41 @@ pub async fn project_inventory(
     store: &Store,
     project: &Path,
 ) -> Result<Inventory, Error> {
-    let (here, project) = (places.clone(), project.to_owned());
-    let files = spawn_blocking(move || {
-        let index = IndexFile::load(&here.index_file());
-        (asked_at_least(&here), Manifest::load(&project), index)
-    });
-    let (floor, manifest, index) = files.await.expect("reading files does not panic");
-    let (floor, manifest, index) = (floor?, manifest?, index?);
-    let secrets = Vault::list_unverified(store).await?;
-    Ok(Inventory::merge(&manifest, &index, &secrets).asking_at_least(floor))
+    let files = Files::read(places, project).await?;
+    Ok(files.merged(&Vault::list_unverified(store).await?))
 }
 
-/// How often a person is asked in the project around `folder`, of each secret that it declares; nothing of others, and
-/// nothing outside of projects. Fails as [`project_inventory`] does.
+/// How often a person is asked in the project around `folder`, of each of these `secrets` that it declares; nothing of
+/// others, and nothing outside of projects. Fails as [`project_inventory`] does where a file can't be read.
 pub async fn asked_in_project(
     places: &Places,
-    store: &Store,
+    secrets: &[Secret],
     folder: &Path,
 ) -> Result<BTreeMap<SecretPath, ApproveOnUse>, Error> {
     let Some(project) = Manifest::project_of(folder) else { return Ok(BTreeMap::new()) };
-    let inventory = project_inventory(places, store, &project).await?;
+    let inventory = Files::read(places, &project).await?.merged(secrets);
     Ok(inventory.rows.into_iter().map(|(path, row)| (path, row.approve_on_use)).collect())
+}
+
+/// What the files say that a project's secrets are merged from.
+struct Files {
+    floor: ApproveOnUse,
+    manifest: Manifest,
+    index: IndexFile,
+}
+
+impl Files {
+    async fn read(places: &Places, project: &Path) -> Result<Self, Error> {
+        let (here, project) = (places.clone(), project.to_owned());
+        let files = spawn_blocking(move || {
+            let index = IndexFile::load(&here.index_file());
+            (asked_at_least(&here), Manifest::load(&project), index)
+        });
+        let (floor, manifest, index) = files.await.expect("reading files does not panic");
+        Ok(Self { floor: floor?, manifest: manifest?, index: index? })
+    }
+
+    fn merged(&self, secrets: &[Secret]) -> Inventory {
+        Inventory::merge(&self.manifest, &self.index, secrets).asking_at_least(self.floor)
+    }
 }

@@ -10,11 +10,11 @@ mod set;
 mod validate;
 mod versions;
 
-use std::{collections::BTreeMap, env, process::ExitCode, sync::Arc};
+use std::{collections::BTreeMap, env, process::ExitCode, slice, sync::Arc};
 
 use keyless_core::{ApproveOnUse, Code, Error, SafeText, SecretPath};
 use keyless_daemon::{
-    CheckWhen, Operator, Places, SecretRow, Store,
+    CheckWhen, Operator, Places, SecretRow,
     vault::{Metadata, Secret, SourceConfig, Vault},
 };
 use serde_json::{Value, json};
@@ -183,7 +183,7 @@ async fn remove(ui: &Ui, args: RemoveArgs) -> Result<(), Error> {
 async fn list(ui: &Ui) -> Result<(), Error> {
     let (places, store) = open_store().await?;
     let secrets = keyless_daemon::list_secrets(&store).await?;
-    let asked = Asked::here(ui, &places, &store).await?;
+    let asked = Asked::here(ui, &places, &secrets).await?;
     let secrets = secrets.into_iter().map(|secret| asked.row(secret));
     let secrets: Vec<SecretRow> = secrets.collect();
     let data: Vec<Value> = secrets.iter().map(describe).collect();
@@ -200,22 +200,23 @@ async fn list(ui: &Ui) -> Result<(), Error> {
 async fn show(ui: &Ui, path: &SecretPath) -> Result<(), Error> {
     let (places, store) = open_store().await?;
     let secret = keyless_daemon::show_secret(&store, path).await?;
-    let data = describe(&Asked::here(ui, &places, &store).await?.row(secret));
+    let asked = Asked::here(ui, &places, slice::from_ref(&secret)).await?;
+    let data = describe(&asked.row(secret));
     ui.answer("secret show", &data, &fields(&data));
     Ok(())
 }
 
-/// How often a person is asked in this folder: by the profile, and by the project around it.
+/// How often a person is asked about secrets in this folder: by the profile, and by the project around it.
 struct Asked {
     floor: ApproveOnUse,
     in_project: BTreeMap<SecretPath, ApproveOnUse>,
 }
 
 impl Asked {
-    async fn here(ui: &Ui, places: &Places, store: &Store) -> Result<Self, Error> {
+    async fn here(ui: &Ui, places: &Places, secrets: &[Secret]) -> Result<Self, Error> {
         let floor = keyless_daemon::asked_at_least(places)?;
         let folder = env::current_dir().unwrap_or_default();
-        let in_project = keyless_daemon::asked_in_project(places, store, &folder).await;
+        let in_project = keyless_daemon::asked_in_project(places, secrets, &folder).await;
         let in_project = in_project.unwrap_or_else(|error| {
             ui.warn(format!("what this project asks for is not shown: {}", error.message()));
             BTreeMap::new()
