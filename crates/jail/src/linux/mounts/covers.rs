@@ -113,25 +113,17 @@ impl Covers {
         let mut placed = Placed { steps: Vec::new() };
         let Self(operations) = self;
         for (number, (path, operation)) in operations.iter().enumerate() {
+            let mut shown = shown_below(path, &operations).peekable();
             let source = match operation {
                 Operation::Show(..) => continue,
-                Operation::Own(mode) => {
-                    let directory = area.private_directory(*mode)?;
-                    for (below, kind) in shown_below(path, &operations) {
-                        mount_point(&directory.join(below), kind)?;
-                    }
-                    directory
-                }
+                Operation::Own(mode) => area.private_directory(*mode)?,
                 Operation::Hide(Kind::File) => stand_in(area, path)?,
-                Operation::Hide(Kind::Directory) => {
-                    let mut directory = PathBuf::from(NOTHING);
-                    for (below, kind) in shown_below(path, &operations) {
-                        directory = area.directory(format!("covers/{number}"))?;
-                        mount_point(&directory.join(below), kind)?;
-                    }
-                    directory
-                }
+                Operation::Hide(Kind::Directory) if shown.peek().is_none() => NOTHING.into(),
+                Operation::Hide(Kind::Directory) => area.directory(format!("covers/{number}"))?,
             };
+            for (below, kind) in shown {
+                mount_point(&source.join(below), kind)?;
+            }
             placed.steps.push((path.clone(), Deed::Cover(source)));
         }
         for (path, operation) in operations {
