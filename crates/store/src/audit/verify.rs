@@ -264,25 +264,23 @@ const HEADS: &str = "SELECT chain, last, sealed_sequence, sealed_hash, seal, key
 impl LogError {
     /// Where the log is not what was written; nothing when it can't be read at all.
     pub fn place(&self) -> Option<TamperedAt> {
-        let at = |kind, sequence| Some(TamperedAt { chain: String::new(), sequence, kind });
-        match self {
-            Self::Store(_) => None,
+        let (chain, sequence, kind) = match self {
+            Self::Store(_) => return None,
             Self::InChain { chain, fault } => {
-                fault.place().map(|place| TamperedAt { chain: chain.clone(), ..place })
+                return fault.place().map(|place| TamperedAt { chain: chain.clone(), ..place });
             }
-            Self::Missing { chain } => {
-                at("chain_missing", None).map(|place| TamperedAt { chain: chain.clone(), ..place })
-            }
-            Self::Head => at("end_mismatch", None),
-            Self::KeySeal { .. } | Self::Seal => at("seal_mismatch", None),
-            Self::SegmentSeal { last } => at("seal_mismatch", Some(*last)),
-            Self::SegmentChanged { .. } => at("file_changed", None),
-            Self::SegmentMissing { .. } => at("file_missing", None),
+            Self::Missing { chain } => (chain.as_str(), None, "chain_missing"),
+            Self::Head => ("", None, "end_mismatch"),
+            Self::KeySeal { .. } | Self::Seal => ("", None, "seal_mismatch"),
+            Self::SegmentSeal { last } => ("", Some(*last), "seal_mismatch"),
+            Self::SegmentChanged { .. } => ("", None, "file_changed"),
+            Self::SegmentMissing { .. } => ("", None, "file_missing"),
             Self::Tampered(found) => {
                 let (kind, sequence) = found.kind();
-                at(kind, Some(sequence))
+                ("", Some(sequence), kind)
             }
-        }
+        };
+        Some(TamperedAt { chain: chain.to_owned(), sequence, kind })
     }
 
     fn within(self, chain: &str) -> Self {
