@@ -58,14 +58,16 @@ fn openssl_finds_the_ca_in_the_directory_and_keeps_its_links() {
 /// Each in memory of its own: jails that start at the same time have the same process numbers.
 #[test]
 fn databases_of_the_home_are_replaced_in_many_jails_at_once() {
-    let text = || {
+    // All probes are copied before one starts: a copy that is open for writing while another thread
+    // forks can't be executed (ETXTBSY).
+    let scenes = [(); 6].map(|()| {
         let scene = scene(User::Caller, "certutil -L -d sql:$HOME/.pki/nssdb; ls /tmp");
         let home = scene.folder("home");
         fs::create_dir_all(home.join(".pki/nssdb")).expect("made");
-        scene.variable("HOME", home.to_str().expect("text")).play().text()
-    };
+        scene.variable("HOME", home.to_str().expect("text"))
+    });
     let texts = thread::scope(|scope| {
-        let jails = [(); 6].map(|()| scope.spawn(text));
+        let jails = scenes.each_ref().map(|scene| scope.spawn(|| scene.play().text()));
         jails.map(|jail| jail.join().expect("ended"))
     });
     for text in texts {
