@@ -190,9 +190,9 @@ impl<'a> Preparing<'a> {
 
     /// The hosts that every value in the jail may reach, those in kept files too.
     fn common_hosts(&self) -> Vec<Destination> {
-        let with_value = || self.kept.iter().filter(|kept| !kept.known.is_empty());
-        let is_common = |host: &&Destination| with_value().all(|kept| kept.hosts.contains(host));
-        self.work.allowed_hosts.iter().filter(is_common).cloned().collect()
+        let with_value = self.kept.iter().filter(|kept| !kept.known.is_empty());
+        let all = self.work.allowed_hosts.clone();
+        with_value.fold(all, |common, kept| Destination::common(&common, &kept.hosts))
     }
 
     fn finish(self) -> Result<Prepared, Error> {

@@ -97,6 +97,23 @@ impl Destination {
         }
     }
 
+    /// What both of two lists lead to: of two patterns that overlap the narrower.
+    pub fn common(these: &[Self], those: &[Self]) -> Vec<Self> {
+        let mut common: Vec<_> = these.iter().filter(|one| one.is_within(those)).collect();
+        common.extend(those.iter().filter(|one| !these.contains(one) && one.is_within(these)));
+        common.into_iter().cloned().collect()
+    }
+
+    /// Whether one of these leads wherever this one does.
+    fn is_within(&self, these: &[Self]) -> bool {
+        let is_wider = |other: &Self| match (&self.pattern, &other.pattern) {
+            (Pattern::Exact(host), _) => other.names(host),
+            (below, other) => below == other,
+        };
+        let is_beside = |other: &Self| self.port == other.port && self.scheme == other.scheme;
+        these.iter().any(|other| is_beside(other) && is_wider(other))
+    }
+
     /// The TCP port.
     pub fn port(&self) -> u16 {
         self.port
@@ -178,6 +195,26 @@ mod tests {
         let to = |host| matches("*.svc.example.com", Scheme::Https, host);
         assert!(to("a.svc.example.com"));
         assert!(!to("svc.example.com") && !to("a.b.svc.example.com") && !to("asvc.example.com"));
+    }
+
+    #[test]
+    fn what_two_lists_have_in_common_is_the_narrower() {
+        let list = |text: &str| -> Vec<Destination> {
+            text.split(' ').map(|one| Destination::parse(one).unwrap()).collect()
+        };
+        let common = |these: &str, those: &str| {
+            let common = Destination::common(&list(these), &list(those));
+            common.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+        };
+        for (these, those, both) in [
+            ("*.x.example", "a.x.example b.y.example", "a.x.example"),
+            ("*.x.example c.example", "*.x.example", "*.x.example"),
+            ("a.x.example", "a.x.example:8443 http://a.x.example:80", ""),
+            ("*.x.example:8443", "a.x.example", ""),
+        ] {
+            assert_eq!(common(these, those), both);
+            assert_eq!(common(those, these), both);
+        }
     }
 
     #[test]

@@ -68,50 +68,69 @@ pub fn evaluate(
 ) -> Verdict {
     let (mut each, mut asks) = (Vec::new(), false);
     for subject in request.subjects {
-        match best(request, grants, counts, now, subject) {
-            (Said::Allow, Some(at)) => each.push((subject.clone(), at)),
-            (Said::Ask, Some(at)) => {
-                asks = true;
-                each.push((subject.clone(), at));
-            }
-            (Said::Deny(reason), at) => {
-                let (subject, grant) = (Some(subject.clone()), at.map(|at| at.grant));
-                return Verdict::Deny(Denial { subject, reason, grant });
-            }
-            (Said::Allow | Said::Ask, None) => {
-                unreachable!("what is allowed is allowed by a permission")
+        let Best { said, used } = best(request, grants, counts, now, subject);
+        match said {
+            Said::Allow => {}
+            Said::Ask => asks = true,
+            Said::Deny(reason) => {
+                let grant = used.into_iter().next().map(|one| one.at.grant);
+                return Verdict::Deny(Denial { subject: Some(subject.clone()), reason, grant });
             }
         }
+        each.push((subject.clone(), used));
     }
     if asks {
-        Verdict::Ask(Needed { each })
+        let first = |(subject, used): (_, Vec<Used<'_>>)| {
+            used.into_iter().next().map(|one| (subject, one.at))
+        };
+        Verdict::Ask(Needed { each: each.into_iter().filter_map(first).collect() })
     } else {
-        Verdict::Allow(allowance(request, grants, each))
+        Verdict::Allow(allowance(request, each))
     }
 }
 
-/// The best answer for one secret, and the permission that gives it: of those that allow the first, of those
-/// that do not the one that came nearest.
-fn best(
+/// The best answer for one secret, and the permissions that give it.
+struct Best<'a> {
+    said: Said,
+    /// Of those that allow, each that lets it reach a host that those before it don't; where none names a
+    /// host, the first. Of those that don't, the one that came nearest.
+    used: Vec<Used<'a>>,
+}
+
+/// A permission, and the hosts that a value may reach under it.
+struct Used<'a> {
+    at: PermissionRef,
+    hosts: &'a [Destination],
+}
+
+/// Whoever has two permissions may reach what either of them names: were it one of them alone, then which of
+/// them would decide, and taking that one away could open a host.
+fn best<'a>(
     request: &Request<'_>,
-    grants: &GrantIndex,
+    grants: &'a GrantIndex,
     counts: &dyn Counts,
     now: Timestamp,
     subject: &Subject,
-) -> (Said, Option<PermissionRef>) {
+) -> Best<'a> {
     let forms = subject.forms(request.categories);
-    let mut best = (Said::Deny(DenyReason::NoGrant), None);
+    let mut best = Best { said: Said::Deny(DenyReason::NoGrant), used: Vec::new() };
     for (grant, index, permission) in grants.candidates(request.agent_uri, &forms) {
         if !is_for(request, grant) || !names(request, permission, &forms) {
             continue;
         }
+        let hosts = permission.conditions.allowed_hosts.as_slice();
+        let is_allowed = matches!(best.said, Said::Allow);
+        let is_reached = |host| best.used.iter().any(|one| one.hosts.contains(host));
+        if is_allowed && hosts.iter().all(is_reached) {
+            continue;
+        }
         let at = PermissionRef { grant: grant.grant_id.clone(), index };
         let said = conditions(request, permission, subject, &at, counts, now);
-        if rank(&said) > rank(&best.0) {
-            best = (said, Some(at));
-            if matches!(best.0, Said::Allow) {
-                break;
-            }
+        if rank(&said) > rank(&best.said) {
+            best = Best { said, used: vec![Used { at, hosts }] };
+        } else if is_allowed && matches!(said, Said::Allow) {
+            best.used.retain(|one| !one.hosts.is_empty());
+            best.used.push(Used { at, hosts });
         }
     }
     best
@@ -174,24 +193,20 @@ fn rank(said: &Said) -> (u8, Option<DenyReason>) {
     }
 }
 
-fn allowance(
-    request: &Request<'_>,
-    grants: &GrantIndex,
-    each: Vec<(Subject, PermissionRef)>,
-) -> Allowance {
-    let mut permissions: Vec<PermissionRef> = each.iter().map(|(_, at)| at.clone()).collect();
+fn allowance(request: &Request<'_>, each: Vec<(Subject, Vec<Used<'_>>)>) -> Allowance {
+    let all = || each.iter().flat_map(|(_, used)| used);
+    let mut permissions: Vec<PermissionRef> = all().map(|one| one.at.clone()).collect();
     permissions.sort();
     permissions.dedup();
-    let mut hosts: Option<Vec<Destination>> = None;
-    for at in &permissions {
-        let theirs = grants.permission(at).map(|one| one.conditions.allowed_hosts.clone());
-        let theirs = theirs.unwrap_or_default();
-        // With several values inside, only what all of them may reach.
-        hosts = Some(match hosts {
-            None => theirs,
-            Some(hosts) => hosts.into_iter().filter(|host| theirs.contains(host)).collect(),
-        });
-    }
-    let allowed_hosts = hosts.unwrap_or_default();
-    Allowance { action: request.action, each, permissions, allowed_hosts }
+    // With several values inside, only what all of them may reach.
+    let hosts_of = |used: &[Used<'_>]| -> Vec<Destination> {
+        used.iter().flat_map(|one| one.hosts).cloned().collect()
+    };
+    let hosts = each.iter().map(|(_, used)| hosts_of(used));
+    let mut allowed_hosts =
+        hosts.reduce(|all, theirs| Destination::common(&all, &theirs)).unwrap_or_default();
+    allowed_hosts.sort();
+    allowed_hosts.dedup();
+    let subjects = each.into_iter().map(|(subject, _)| subject).collect();
+    Allowance { action: request.action, subjects, permissions, allowed_hosts }
 }

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{Code, SecretPath, agent::TrustLevel};
+use crate::{Authority, Code, Scheme, SecretPath, agent::TrustLevel};
 
 const URI: &str = "nl://anthropic.com/claude-code/1.5.2";
 const INSTANCE: &str = "550e8400-e29b-41d4-a716-446655440000";
@@ -81,7 +81,7 @@ impl Counts for Counted {
 /// A request and everything that it stands on; a test changes what it is about.
 struct Scene {
     grants: Vec<Value>,
-    path: &'static str,
+    paths: Vec<&'static str>,
     action: ActionType,
     trust: TrustLevel,
     repository: &'static str,
@@ -96,7 +96,7 @@ impl Scene {
     fn of(grant: Value, path: &'static str) -> Self {
         Self {
             grants: vec![grant],
-            path,
+            paths: vec![path],
             action: ActionType::Exec,
             trust: TrustLevel::L1,
             repository: "github.com/acme-corp/backend",
@@ -111,7 +111,8 @@ impl Scene {
     fn ask<T>(&self, ask: impl Fn(&Request<'_>, &GrantIndex, &dyn Counts, Timestamp) -> T) -> T {
         let grants = self.grants.iter().map(|grant| serde_json::from_value(grant.clone()).unwrap());
         let index = GrantIndex::new(grants.map(|grant: Grant| grant.under(Profile::Seed).0));
-        let subjects = [Subject::from(SecretPath::parse(self.path).unwrap())];
+        let subject = |path: &&str| Subject::from(SecretPath::parse(path).unwrap());
+        let subjects: Vec<_> = self.paths.iter().map(subject).collect();
         let contexts = BTreeMap::from([("repository".to_owned(), self.repository.to_owned())]);
         let request = Request {
             agent_uri: &AgentUri::parse(URI).unwrap(),
@@ -263,8 +264,8 @@ fn each_condition_has_its_reason() {
     assert_eq!(other(|s| s.now = "2026-02-08T18:00:01Z"), DenyReason::Expired);
     assert_eq!(other(|s| s.trust = TrustLevel::L0), DenyReason::TrustLevel);
     assert_eq!(other(|s| s.repository = "github.com/evil/fork"), DenyReason::Context);
-    assert_eq!(other(|s| s.path = "shop/production/api/token"), DenyReason::Environment);
-    assert_eq!(other(|s| s.path = "shop/development/mail/token"), DenyReason::NoGrant);
+    assert_eq!(other(|s| s.paths = vec!["shop/production/api/token"]), DenyReason::Environment);
+    assert_eq!(other(|s| s.paths = vec!["shop/development/mail/token"]), DenyReason::NoGrant);
     assert_eq!(other(|s| s.action = ActionType::SdkProxy), DenyReason::NoGrant);
     assert_eq!(other(|s| s.counted.uses = 100), DenyReason::Exhausted);
     assert!(
@@ -279,8 +280,10 @@ fn each_condition_has_its_reason() {
     assert_eq!(ranged(Some("11.0.0.1")).denied(), DenyReason::Address);
     assert_eq!(ranged(None).denied(), DenyReason::Address);
     assert_eq!(other(|s| s.writes = true), DenyReason::Writes);
-    let writing =
-        Scene { writes: true, ..Scene::of(conditions("allow_writes", json!(true)), scene().path) };
+    let writing = Scene {
+        writes: true,
+        ..Scene::of(conditions("allow_writes", json!(true)), scene().paths[0])
+    };
     assert!(writing.is_allowed());
     let busy = Scene {
         counted: Counted { running: 2, recent: 9, uses: 0 },
@@ -396,13 +399,54 @@ fn another_organizations_grants_are_not_explained() {
     assert!(scene.ask(explain).is_empty());
 }
 
-/// How much an answer lets happen.
-fn freedom(verdict: &Verdict) -> u8 {
+/// Which of two permissions decides must not matter: what one of them lets a value reach is reached, whatever the other
+/// says, and taking away either opens nothing.
+#[test]
+fn hosts_are_those_of_all_permissions_that_allow() {
+    let grant = |id: &str, hosts: Value| {
+        let mut grant = of_section_8_6();
+        grant["grant_id"] = json!(id);
+        grant["permissions"][0]["conditions"]["allowed_hosts"] = hosts;
+        grant
+    };
+    let (wide, narrow) = (grant("grant_1", json!([])), grant("grant_2", json!(["a.x.example"])));
+    let other = grant("grant_3", json!(["*.x.example", "c.example"]));
+    let of = |grants: &[&Value]| {
+        let grants = grants.iter().map(|grant| (*grant).clone()).collect();
+        let scene = Scene { grants, ..Scene::of(Value::Null, "shop/development/api/token") };
+        let Verdict::Allow(allowance) = scene.verdict() else { panic!("not allowed") };
+        let hosts = allowance.allowed_hosts().iter().map(ToString::to_string);
+        (hosts.collect::<Vec<_>>().join(" "), allowance.grants().len())
+    };
+    assert_eq!(of(&[&wide, &wide]), (String::new(), 1));
+    assert_eq!(of(&[&wide, &narrow]), ("a.x.example".to_owned(), 1));
+    assert_eq!(of(&[&narrow, &wide]), ("a.x.example".to_owned(), 1));
+    assert_eq!(of(&[&narrow, &wide, &other]).1, 2);
+    assert!(of(&[&narrow, &wide, &other]).0.contains("*.x.example"));
+}
+
+/// How much an answer lets happen, and which of these hosts may be reached then.
+fn freedom(verdict: &Verdict) -> (u8, Vec<bool>) {
+    let to = |text: &str| Authority::parse_for(text, Scheme::Https).unwrap();
+    let hosts = ["a.x.example", "b.x.example", "c.example"].map(to);
     match verdict {
-        Verdict::Deny(_) => 0,
-        Verdict::Ask(_) => 1,
-        Verdict::Allow(_) => 2,
+        Verdict::Deny(_) => (0, vec![false; hosts.len()]),
+        Verdict::Ask(_) => (1, vec![false; hosts.len()]),
+        Verdict::Allow(allowance) => {
+            let reaches =
+                |host| allowance.allowed_hosts().iter().any(|one| one.matches(Scheme::Https, host));
+            (2, hosts.iter().map(reaches).collect())
+        }
     }
+}
+
+/// Whether it leads to more than `a.x.example`.
+fn is_wide(hosts: &Value) -> bool {
+    hosts.as_array().unwrap().iter().any(|host| host == "*.x.example" || host == "a.x.example")
+}
+
+fn is_no_more((less, fewer): &(u8, Vec<bool>), (all, hosts): &(u8, Vec<bool>)) -> bool {
+    less <= all && fewer.iter().zip(hosts).all(|(fewer, all)| fewer <= all)
 }
 
 prop_compose! {
@@ -412,12 +456,14 @@ prop_compose! {
         uses in prop::option::of(1_u64..4), approval in any::<bool>(), revoked in any::<bool>(),
         environments in prop::option::of(prop::sample::select(vec!["development", "production"])),
         until in 11_u8..14, trust in prop::option::of(prop::sample::select(vec!["L0", "L1", "L2"])),
+        hosts in prop::sample::subsequence(vec!["a.x.example", "*.x.example", "c.example"], 0..3),
         number in 0_u32..1_000_000,
     ) -> Value {
         let mut conditions = json!({
             "valid_from": "2026-02-08T09:00:00Z", "valid_until": format!("2026-02-08T{until}:00:00Z"),
             "require_human_approval": approval,
         });
+        conditions["allowed_hosts"] = json!(hosts);
         if let Some(uses) = uses { conditions["max_uses"] = json!(uses); }
         if let Some(name) = environments { conditions["allowed_environments"] = json!([name]); }
         if let Some(level) = trust { conditions["min_trust_level"] = json!(level); }
@@ -434,27 +480,37 @@ proptest! {
     #[test]
     fn less_granted_is_never_more_allowed(
         grants in prop::collection::vec(some_grant(), 1..5), which in any::<prop::sample::Index>(), uses in 0_u64..4,
+        paths in prop::sample::subsequence(vec!["shop/development/api/token", "shop/development/mail/key"], 1..=2),
     ) {
         let counted = || Counted { uses, ..Counted::default() };
         let scene = |grants: Vec<Value>| {
-            let scene = Scene::of(Value::Null, "shop/development/api/token");
-            freedom(&Scene { grants, counted: counted(), ..scene }.verdict())
+            let scene = Scene::of(Value::Null, "");
+            let (paths, counted) = (paths.clone(), counted());
+            freedom(&Scene { grants, paths, counted, ..scene }.verdict())
         };
         let all = scene(grants.clone());
         let which = which.index(grants.len());
         let mut fewer = grants.clone();
         fewer.remove(which);
-        prop_assert!(scene(fewer) <= all);
+        prop_assert!(is_no_more(&scene(fewer), &all));
         for (pointer, tighter) in [
             ("/revoked", json!(true)),
             ("/permissions/0/conditions/require_human_approval", json!(true)),
             ("/permissions/0/conditions/valid_until", json!("2026-02-08T10:00:00Z")),
             ("/permissions/0/secrets", json!(["nothing/here"])),
             ("/permissions/0/action_types", json!(["delegate"])),
+            ("/permissions/0/conditions/max_uses", json!(1)),
+            ("/permissions/0/conditions/allowed_hosts", json!(["a.x.example"])),
         ] {
             let mut less = grants.clone();
-            *less[which].pointer_mut(pointer).unwrap() = tighter;
-            prop_assert!(scene(less) <= all, "{pointer}");
+            let place = less[which].pointer_mut(pointer);
+            match pointer.rsplit('/').next() {
+                // Only what was wider becomes narrower.
+                Some("allowed_hosts") if !place.as_ref().is_some_and(|hosts| is_wide(hosts)) => continue,
+                Some("max_uses") => less[which]["permissions"][0]["conditions"]["max_uses"] = tighter,
+                _ => *place.unwrap() = tighter,
+            }
+            prop_assert!(is_no_more(&scene(less), &all), "{pointer}");
         }
     }
 

@@ -18,7 +18,7 @@ pub enum Verdict {
 #[derive(Debug)]
 pub struct Allowance {
     pub(super) action: ActionType,
-    pub(super) each: Vec<(Subject, PermissionRef)>,
+    pub(super) subjects: Vec<Subject>,
     pub(super) permissions: Vec<PermissionRef>,
     pub(super) allowed_hosts: Vec<Destination>,
 }
@@ -69,12 +69,7 @@ pub enum DenyReason {
 }
 
 impl Allowance {
-    /// Each secret and the permission that it is used under.
-    pub fn each(&self) -> &[(Subject, PermissionRef)] {
-        &self.each
-    }
-
-    /// The permissions, each once: of each one use is had.
+    /// The permissions, each once: of each one use is had. A secret has several where they name several hosts.
     pub fn permissions(&self) -> &[PermissionRef] {
         &self.permissions
     }
@@ -86,19 +81,19 @@ impl Allowance {
         grants
     }
 
-    /// The hosts that every one of the permissions lets the action reach.
+    /// The hosts that the action may reach: those that its permissions name for each of its secrets, any of them.
     pub fn allowed_hosts(&self) -> &[Destination] {
         &self.allowed_hosts
     }
 
     /// The right to have one value recorded and then opened, for each secret of this vault.
     pub fn into_allowed(self) -> Vec<(SecretPath, Allowed)> {
-        let Self { action, each, .. } = self;
-        let of = |(subject, _): (Subject, _)| {
+        let Self { action, subjects, .. } = self;
+        let of = |subject: Subject| {
             let path = subject.path().clone();
             (path.clone(), Allowed::new(path, Usage::Action { kind: action }))
         };
-        each.into_iter().map(of).collect()
+        subjects.into_iter().map(of).collect()
     }
 }
 
