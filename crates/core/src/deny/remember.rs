@@ -96,6 +96,13 @@ impl Looks {
                     }
                 }
             }
+            ["alias", each @ ..] => {
+                for (name, meant) in each.iter().filter_map(|word| word.split_once('=')) {
+                    if meant.len() <= MAX_WORD {
+                        self.aliases.insert(name.to_owned(), meant.to_owned());
+                    }
+                }
+            }
             ["printf", "-v", name, ..] => {
                 if let Some(said) = self.files.said_by(here, &self.variables) {
                     self.variables.set(name, vec![said]);

@@ -1,6 +1,6 @@
 //! All the ways in which a command line is looked at: as it is, and as each command that would run.
 
-use std::ops::Range;
+use std::{collections::BTreeMap, ops::Range};
 
 use super::{
     allowlist::{blanks_collapsed, listed},
@@ -66,6 +66,7 @@ pub(super) fn views(text: &str, is_command: bool) -> Option<Views> {
         commands: Some(Vec::new()),
         bytes: 0,
         variables: Variables::new(),
+        aliases: BTreeMap::new(),
         files: Files::default(),
         folder: None,
         output: Output::Shown,
@@ -86,6 +87,8 @@ pub(super) struct Looks {
     commands: Option<Vec<String>>,
     bytes: usize,
     pub(super) variables: Variables,
+    /// What `alias` makes of a program's name on later lines.
+    pub(super) aliases: BTreeMap<String, String>,
     /// What the text itself has written into files.
     pub(super) files: Files,
     /// Where `cd` went, if what is there is worth a look.
@@ -175,6 +178,8 @@ impl Looks {
                 self.is_guess = was_guess || at > 0;
                 self.command(words, &here, is_disguised)?;
             }
+            self.is_guess = true;
+            self.called_otherwise(&here)?;
             self.is_guess = was_guess;
             if let Some(variables) = here.shown() {
                 let shown = ["cat".to_owned(), "<<".to_owned(), variables];
@@ -185,6 +190,16 @@ impl Looks {
             self.files.is_short()?;
         }
         self.output = of_script;
+        Some(())
+    }
+
+    /// A command by what its name is an alias of. As in a shell, within that the same name is none.
+    fn called_otherwise(&mut self, here: &Here<'_>) -> Option<()> {
+        let Some(first) = here.command().words.first() else { return Some(()) };
+        let Some((name, meant)) = self.aliases.remove_entry(&first.text) else { return Some(()) };
+        let rest = here.text.get(first.span.end..here.command().span.end).unwrap_or_default();
+        self.script(&format!("{meant}{rest}"), here.nesting + 1)?;
+        self.aliases.insert(name, meant);
         Some(())
     }
 
