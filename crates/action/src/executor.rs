@@ -21,7 +21,7 @@ use crate::{
     kept::Shelf,
     material::Materials,
     ports::{Berth, Entrusted, Exit, Known, Release},
-    sdk::{Databases, Http, Providers, call},
+    sdk::{BoundTo, Databases, Http, Providers, call, check_destination},
 };
 
 /// How many values of earlier actions are looked for, at most.
@@ -142,6 +142,11 @@ impl Executor {
     /// Finds what is wrong with an action, `act_…`, as far as it shows without a value.
     pub fn check(&self, deed: &Deed, action_id: &str) -> Result<(), Error> {
         check(deed, action_id, &self.services.providers)
+    }
+
+    /// Finds whether the secret that a service is called with may go there, as far as it shows without the value.
+    pub fn check_destination(&self, deed: &Deed, bounds: &BoundTo<'_>) -> Result<(), Error> {
+        check_destination(deed, bounds, &self.services.providers)
     }
 
     /// Does an action with the values that `release` gives for it; its command, if it

@@ -40,4 +40,4 @@ pub use ports::{
     Release, Released, Running,
 };
 /// Services that are called with a credential.
-pub use sdk::{Answer, Call, Databases, Http, ProviderFault, Providers};
+pub use sdk::{Answer, BoundTo, Call, Databases, Http, ProviderFault, Providers};

@@ -15,9 +15,9 @@ mod provider;
 mod providers;
 mod xml;
 
-pub(crate) use self::call::call;
+pub(crate) use self::call::{call, check_destination};
 pub use self::{
-    call::{Answer, Call, Http},
+    call::{Answer, BoundTo, Call, Http},
     postgres::Databases,
     providers::{ProviderFault, Providers},
 };

@@ -5,7 +5,8 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use keyless_core::{
-    Authority, By, Code, EgressUse, Error, RequestFacts, SafeText, Scheme, Verdict,
+    Authority, By, Code, Destination, EgressRule, EgressUse, Error, RequestFacts, SafeText, Scheme,
+    SecretPath, Verdict,
     action::Deed,
     database::{DATABASE_PROVIDER, DatabaseFault},
     decide_egress,
@@ -13,12 +14,15 @@ use keyless_core::{
 use serde_json::{Map, Value};
 use zeroize::Zeroizing;
 
-use super::{aws::Credentials, filling::Filling, postgres};
+use super::{aws::Credentials, filling::Filling, postgres, providers::Providers};
 use crate::{
     executor::{Services, Work},
     material::{Material, Materials},
     ports::Known,
 };
+
+/// In the place of a credential where a request is only judged: one of each form that providers take.
+const STAND_IN: &str = "stand:in";
 
 /// One HTTP request of the broker's own.
 pub struct Call {
@@ -115,19 +119,45 @@ pub(crate) async fn call(
         return Err(Code::LocationNotAllowed.into());
     }
     (call.patience, call.max_answer) = (work.action.timeout(), max_answer);
-    let request = RequestFacts {
-        methods: vec![call.method.clone()],
-        path: call.target.split('?').next().unwrap_or_default().to_owned(),
-        ..RequestFacts::default()
-    };
-    let is_known = material.secret.path.category() == provider.as_str();
-    trusted.judge(scheme, authority, &request, is_known)?;
+    let is_known = providers.is_where(provider, service, &material.secret.path);
+    trusted.bounds().judge(scheme, authority, &facts(&call), is_known)?;
     remember(trusted.known(parts(credential)));
     let answer = services.http.send(call).await?;
     let data = providers.data(provider, service, operation, &answer);
     let refused = providers.fails(provider, service, operation, &answer);
     let refused = refused.then(|| refusal(&answer));
     Ok(Called { refused, data })
+}
+
+/// Finds whether a secret may go where a call with it would, as far as that shows without its value. What may come of
+/// a person's word is not refused here.
+pub(crate) fn check_destination(
+    deed: &Deed,
+    bounds: &BoundTo<'_>,
+    providers: &Providers,
+) -> Result<(), Error> {
+    let Deed::SdkProxy { provider, service, operation, parameters, .. } = deed else {
+        return Ok(());
+    };
+    if !providers.tells_host(provider) {
+        return Ok(());
+    }
+    let wanted = Wanted { provider, service, operation, parameters: parameters.clone() };
+    let call = providers.build(wanted, STAND_IN, Timestamp::now())?;
+    let is_known = providers.is_where(provider, service, bounds.path);
+    match bounds.judge(call.scheme, &call.authority, &facts(&call), is_known) {
+        Err(error) if error.code() == Code::ApprovalRequired => Ok(()),
+        judged => judged,
+    }
+}
+
+/// What rules ask about a request.
+fn facts(call: &Call) -> RequestFacts {
+    RequestFacts {
+        methods: vec![call.method.clone()],
+        path: call.target.split('?').next().unwrap_or_default().to_owned(),
+        ..RequestFacts::default()
+    }
 }
 
 /// What a service did instead. To another address nothing is sent: the credential was not given for it,
@@ -163,7 +193,8 @@ async fn query(
     // TLS, as to any host that a destination names without `http://`.
     let scheme = Scheme::Https;
     let authority = &draft.to.authority;
-    trusted.judge(scheme, authority, &RequestFacts::default(), draft.to.is_credentials)?;
+    let request = RequestFacts::default();
+    trusted.bounds().judge(scheme, authority, &request, draft.to.is_credentials)?;
     let mut filling = Filling::new(work, materials, scheme, authority);
     let values = draft.values().iter().map(|value| filling.value(value));
     let values: Vec<Value> = values.collect::<Result<_, _>>()?;
@@ -186,7 +217,17 @@ struct Trusted<'a> {
     material: &'a Material,
 }
 
-impl Trusted<'_> {
+/// Where a secret may go with which a service is called.
+pub struct BoundTo<'a> {
+    /// Which one it is.
+    pub path: &'a SecretPath,
+    /// Its own destinations; nothing where it names none.
+    pub rule: Option<&'a EgressRule>,
+    /// The hosts that the grant names.
+    pub allowed_hosts: &'a [Destination],
+}
+
+impl BoundTo<'_> {
     /// It goes to its own destinations, as its own rules say; one that names none goes where the
     /// grant says, or where it is known to belong.
     fn judge(
@@ -196,11 +237,9 @@ impl Trusted<'_> {
         request: &RequestFacts,
         belongs: bool,
     ) -> Result<(), Error> {
-        let secret = &self.material.secret;
-        let path = &secret.path;
-        let Some(rule) = &secret.rule else {
-            let granted = self.work.allowed_hosts.iter().any(|to| to.matches(scheme, authority));
-            if granted || belongs {
+        let Self { path, rule, allowed_hosts } = *self;
+        let Some(rule) = rule else {
+            if belongs || allowed_hosts.iter().any(|to| to.matches(scheme, authority)) {
                 return Ok(());
             }
             let words = SafeText::words("neither what it is nor the grant lets ").and(path);
@@ -217,6 +256,14 @@ impl Trusted<'_> {
                 Err(Error::with(Code::ForeignDestination, words))
             }
         }
+    }
+}
+
+impl Trusted<'_> {
+    fn bounds(&self) -> BoundTo<'_> {
+        let secret = &self.material.secret;
+        let allowed_hosts = self.work.allowed_hosts.as_slice();
+        BoundTo { path: &secret.path, rule: secret.rule.as_ref(), allowed_hosts }
     }
 
     /// What a service may echo: every value that was sent, and parts of the credential.

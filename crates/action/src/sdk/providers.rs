@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fs, path::Path};
 
 use jiff::Timestamp;
-use keyless_core::{Code, Error, SafeText, database::DATABASE_PROVIDER};
+use keyless_core::{Code, Error, SafeText, SecretPath, database::DATABASE_PROVIDER};
 use serde_json::{Value, json};
 
 use super::{
@@ -102,6 +102,18 @@ impl Providers {
             "aws" => self.aws.build(wanted, credential, now),
             name => self.provider(name, wanted.service)?.build(wanted, credential),
         }
+    }
+
+    /// Whether a request's host shows without the credential: AWS's may name the region, a database's is its URL.
+    pub(super) fn tells_host(&self, provider: &str) -> bool {
+        !matches!(provider, "aws" | DATABASE_PROVIDER)
+    }
+
+    /// Whether a secret in the category of its provider belongs at its host: not where an agent's word is part of that.
+    pub(super) fn is_where(&self, provider: &str, service: &str, path: &SecretPath) -> bool {
+        let has_own_host = |provider: &Provider| !provider.base.contains('{');
+        let is_own = provider == "aws" || self.provider(provider, service).is_ok_and(has_own_host);
+        is_own && path.category() == provider
     }
 
     fn provider(&self, name: &str, service: &str) -> Result<&Provider, Error> {

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use keyless_core::{
-    Code, Error,
+    Code, Destination, Error,
     action::Deed,
     agent::{AgentState, Aid, InstanceId, LifecycleAuthority},
     audit,
@@ -146,9 +146,10 @@ impl Acting {
         deed: &Deed,
         action_id: &str,
         meant: &[Meant],
+        hosts: Option<&[Destination]>,
     ) -> Result<(), Error> {
         let secrets = meant.iter().map(|meant| (&meant.handle, &meant.path));
-        self.session.could_run(deed, action_id, secrets).await
+        self.session.could_run(deed, action_id, secrets, hosts).await
     }
 
     /// Does an action, as [`ActionSession::run_at`]. It ends, with all that it has started, when the agent is no more.

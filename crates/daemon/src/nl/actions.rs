@@ -15,7 +15,7 @@ mod versions;
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
-use keyless_action::{Edition, Entrusted, Entry, Executor, Limits, Work, runs_command};
+use keyless_action::{BoundTo, Edition, Entrusted, Entry, Executor, Limits, Work, runs_command};
 use keyless_core::{
     ActionType, Allowed, Code, Destination, Error, Grace, Handle, SafeText, SecretPath, SessionKey,
     action::{Action, Deed},
@@ -109,18 +109,33 @@ impl ActionSession {
         Ok(Self { broker: broker.clone(), agent, asks_as, key, jails, executor, grace })
     }
 
-    /// Finds what would stop an action, `act_…`, that is allowed: as far as it shows without a value.
+    /// Finds what would stop an action, `act_…`, that is allowed: as far as it shows without a value. A service may be
+    /// called at `hosts` and where its secret names; nothing says that these are not known yet.
     pub(super) async fn could_run<'a>(
         &self,
         deed: &Deed,
         action_id: &str,
         secrets: impl Iterator<Item = (&'a Handle, &'a SecretPath)>,
+        hosts: Option<&[Destination]>,
     ) -> Result<(), Error> {
         self.executor.check(deed, action_id)?;
         for (handle, path) in secrets {
-            if self.broker.vault().show(path).await?.is_compromised() {
+            let secret = self.broker.vault().show(path).await?;
+            if secret.is_compromised() {
                 let words = SafeText::default().as_they_wrote(handle.as_written());
                 return Err(Error::with(Code::SecretCompromised, words));
+            }
+            let older = versions::older(self.broker.vault(), handle, path, self.grace).await?;
+            if older.is_some_and(|given| secret.metadata.compromises(Some(given.version))) {
+                let words = SafeText::words("that version of ");
+                let words = words.as_they_wrote(handle.as_written());
+                return Err(Error::with(Code::SecretCompromised, words));
+            }
+            if let (Deed::SdkProxy { credentials_ref, .. }, Some(allowed_hosts)) = (deed, hosts)
+                && credentials_ref.contains(handle.as_written())
+            {
+                let rule = secret.metadata.egress.as_ref();
+                self.executor.check_destination(deed, &BoundTo { path, rule, allowed_hosts })?;
             }
         }
         Ok(())

@@ -193,7 +193,8 @@ impl NlService {
         let Allowed { meant, allowance, is_asked } = self.allowed(caller, &action, course).await?;
         // What can't be done takes nobody's time, and no use of a grant.
         let session = self.session_of(caller)?;
-        session.could_run(&action.deed, &account.action_id, &meant).await?;
+        let hosts = Some(allowance.allowed_hosts());
+        session.could_run(&action.deed, &account.action_id, &meant, hosts).await?;
         // Whatever a watched agent does waits for a person, as if its grant had said so.
         let is_asked = is_asked || band >= Band::Orange;
         if is_asked && !action.dry_run && !caller.was_asked_about() {
@@ -203,6 +204,9 @@ impl NlService {
         course.grants = allowance.grants().iter().map(ToString::to_string).collect();
         course.resolved_at = Some(Timestamp::now());
         if action.dry_run {
+            if is_asked && !caller.was_asked_about() {
+                course.warnings.push("a person will be asked before it is done".to_owned());
+            }
             return Ok(Done::Checked);
         }
         let allowed = Allowed { meant, allowance, is_asked };

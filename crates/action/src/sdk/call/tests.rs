@@ -137,6 +137,41 @@ fn a_parameter_s_value_goes_where_the_grant_lets_it() {
     assert!(sent[0].contains(PASSWORD));
 }
 
+/// `site` is the agent's word: the secret's category says nothing of it.
+#[test]
+fn a_host_that_the_agent_names_is_the_grants_to_allow() {
+    let jira = || vec![material("{{nl:jira/KEY}}", "team/jira/key", "me:token")];
+    let call = ("jira", "myself", "get", "{{nl:jira/KEY}}");
+    let site = json!({ "site": "evil-tenant" });
+    let (refused, sent) = done(jira(), call, &site, &[]);
+    assert_eq!(refused.err().unwrap().code(), Code::ForeignDestination);
+    assert!(sent.is_empty());
+    assert_eq!(done(jira(), call, &json!({ "site": "acme" }), &["acme.atlassian.net"]).1.len(), 1);
+    assert_eq!(done(jira(), call, &site, &["acme.atlassian.net"]).1.len(), 0);
+}
+
+/// Before any value is opened, as it is when the call is made.
+#[test]
+fn where_a_call_would_go_is_judged_without_the_credential() {
+    let providers = Providers::bundled();
+    let rule: EgressRule = serde_json::from_value(json!({ "to": ["acme.atlassian.net"] })).unwrap();
+    let granted: Vec<Destination> = vec!["acme.atlassian.net".parse().unwrap()];
+    let judged = |path: &str, rule: Option<&EgressRule>, hosts: &[Destination], site: &str| {
+        let deed = serde_json::from_value(json!({
+            "type": "sdk_proxy", "provider": "jira", "service": "myself", "operation": "get",
+            "parameters": { "site": site }, "credentials_ref": "{{nl:jira/KEY}}"
+        }));
+        let action: keyless_core::action::Action = deed.unwrap();
+        let bounds = BoundTo { path: &path.parse().unwrap(), rule, allowed_hosts: hosts };
+        check_destination(&action.deed, &bounds, &providers).map_err(|error| error.code())
+    };
+    let foreign = Err(Code::ForeignDestination);
+    assert_eq!(judged("team/jira/key", None, &[], "acme"), foreign);
+    assert_eq!(judged("team/jira/key", None, &granted, "acme"), Ok(()));
+    assert_eq!(judged("team/jira/key", Some(&rule), &[], "acme"), Ok(()));
+    assert_eq!(judged("team/jira/key", Some(&rule), &granted, "other"), foreign);
+}
+
 #[test]
 fn what_is_no_text_is_no_parameter() {
     let mut binary = materials();

@@ -119,7 +119,8 @@ impl OwnActions {
             resolved.iter().map(|(handle, _)| handle.as_written().to_owned()).collect();
         let names: Vec<String> = names.into_iter().collect();
         let secrets = resolved.iter().map(|(handle, path)| (handle, path));
-        self.session.could_run(&action.deed, &account.action_id, secrets).await?;
+        let hosts = Some(self.terms.allowed_hosts.as_slice());
+        self.session.could_run(&action.deed, &account.action_id, secrets, hosts).await?;
         if action.dry_run {
             response.status = Status::DryRunOk;
             response.secrets_validated = names;

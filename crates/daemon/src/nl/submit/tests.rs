@@ -59,10 +59,17 @@ async fn a_dry_run_says_what_would_stop_the_action() {
     }
     assert_eq!(checked(call("nobody", "x", "y")).await, Some(Code::ProviderNotConfigured));
     assert_eq!(checked(call("aws", "s3", "list_buckets")).await, None);
+    let foreign = checked(call("github", "rest", "GET /user")).await;
+    assert_eq!(foreign, Some(Code::ForeignDestination));
     let path = SecretPath::parse("t/api/token").unwrap();
     served.nl.vault.put(&path, b"a value that others know".to_vec().into()).await.unwrap();
     served.nl.vault.revoke_compromised(&path).await.unwrap();
     assert_eq!(checked(exec("true {{nl:api/token}}")).await, Some(Code::SecretCompromised));
+    // The one that was compromised stays so when there is another.
+    served.nl.vault.put(&path, b"a value that nobody knows".to_vec().into()).await.unwrap();
+    assert_eq!(checked(exec("true {{nl:api/token}}")).await, None);
+    let before = checked(exec("true {{nl:api/token@previous}}")).await;
+    assert_eq!(before, Some(Code::SecretCompromised));
 }
 
 fn call(provider: &str, service: &str, operation: &str) -> Value {
@@ -85,6 +92,8 @@ async fn an_action_that_can_not_be_done_takes_no_use_of_its_grant() {
         }),
         call("github", "repos", "nothing"),
         call("postgres", "database", "drop"),
+        // Its host is neither the grant's nor where such a secret belongs.
+        call("github", "rest", "GET /user"),
     ];
     let id = keyless_core::grant::GrantId::parse("g-more").unwrap();
     for action in unfit {
