@@ -15,6 +15,7 @@ use crate::reply::SafeText;
 pub struct Error {
     code: Code,
     detail: SafeText,
+    retry_after: Option<u64>,
 }
 
 /// What to do about an error, and who can.
@@ -713,12 +714,12 @@ codes! {
 impl Error {
     /// An error whose code says it all.
     pub fn new(code: Code) -> Self {
-        Self { code, detail: SafeText::default() }
+        Self::with(code, SafeText::default())
     }
 
     /// An error with words about this case.
     pub fn with(code: Code, detail: SafeText) -> Self {
-        Self { code, detail }
+        Self { code, detail, retry_after: None }
     }
 
     /// The stable code.
@@ -729,6 +730,17 @@ impl Error {
     /// The words about this case; may be empty.
     pub fn detail(&self) -> &SafeText {
         &self.detail
+    }
+
+    /// After how many seconds the same call may work, where that is known.
+    pub fn retry_after(&self) -> Option<u64> {
+        self.retry_after
+    }
+
+    /// With the number of seconds after which the same call may work.
+    #[must_use]
+    pub fn again_after(self, seconds: Option<u64>) -> Self {
+        Self { retry_after: seconds, ..self }
     }
 
     /// One line: what happened, and where.

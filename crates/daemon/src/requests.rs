@@ -186,6 +186,30 @@ impl Requests {
         Ok(settled)
     }
 
+    /// Ends what others wait for as well, now that it was given: each session has a request of its own for a first value.
+    pub(crate) async fn settle_alike(&self, given: &Request) -> Result<(), Error> {
+        if !matches!(given.asked, Asked::Provision { .. }) {
+            return Ok(());
+        }
+        let now = Timestamp::now();
+        let is_alike = |other: &Request| {
+            matches!(other.asked, Asked::Provision { .. })
+                && other.path == given.path
+                && other.status(now) == Status::Pending
+        };
+        for other in self.all().await?.iter().filter(|other| is_alike(other)) {
+            match self
+                .settle(&other.id, Decision::Fulfil(keyless_core::approval::Outcome::default()))
+                .await
+            {
+                // It was cancelled or ran out meanwhile.
+                Err(error) if error.code() != Code::RequestSettled => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
     /// Revokes an approval, or lifts a denial. [`Code::RequestSettled`] when it has no effect any more.
     pub(crate) async fn take_back(&self, id: &RequestId) -> Result<Request, Error> {
         let row = self.row(id).await?;

@@ -66,7 +66,7 @@ impl From<&Error> for Fault {
                 action,
                 user_message: format!("{user_message} Next: {next}."),
                 retryable,
-                retry_after_seconds,
+                retry_after_seconds: error.retry_after().or(retry_after_seconds),
             },
         }
     }
@@ -189,6 +189,9 @@ mod tests {
         }
         let wait = |code| Fault::from(&Error::new(code)).remediation.retry_after_seconds;
         assert_eq!((wait(Code::TotpReplayed), wait(Code::TotpClosed)), (Some(30), Some(60)));
+        // A lockout doubles: who waits for what a table says would come too early.
+        let closed = Error::new(Code::TotpClosed).again_after(Some(120));
+        assert_eq!(Fault::from(&closed).remediation.retry_after_seconds, Some(120));
     }
 
     #[test]

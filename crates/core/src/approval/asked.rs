@@ -312,7 +312,8 @@ impl Fields {
             text.as_ref().is_some_and(|text| text.chars().any(char::is_control))
         };
         let kebab = |text: &String| {
-            text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+            let fits = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+            !text.is_empty() && text.bytes().all(fits)
         };
         if long(&self.description, MAX_DESCRIPTION_BYTES) || control(&self.description) {
             return refuse("a description has at most 1024 bytes and no control characters");
@@ -323,7 +324,7 @@ impl Fields {
             return refuse("retrieval_url is an https:// address of at most 2048 bytes");
         }
         if long(&self.pattern_id, MAX_PATTERN_BYTES) || !self.pattern_id.iter().all(kebab) {
-            return refuse("pattern_id has at most 64 characters of a-z, 0-9 and -");
+            return refuse("pattern_id has 1 to 64 characters of a-z, 0-9 and -; left out, it stays");
         }
         if self.rotate_every_days.is_some_and(|days| !(1..=MAX_DAYS).contains(&days)) {
             return refuse("rotate_every_days is from 1 to 3650");

@@ -167,6 +167,7 @@ fn what_nobody_should_have_to_read_is_refused() {
         fields(|fields| fields.retrieval_url = Some("https://a.test/\u{202e}".to_owned())),
         fields(|fields| fields.rotate_every_days = Some(0)),
         fields(|fields| fields.pattern_id = Some("A b".to_owned())),
+        fields(|fields| fields.pattern_id = Some(String::new())),
         reason(" \n".to_owned()),
         reason("x".repeat(501)),
     ] {

@@ -126,7 +126,11 @@ impl Approver {
                 Decision::Fulfil(Outcome::default())
             }
         };
+        let is_given = matches!(decision, Decision::Fulfil(_));
         let settled = self.requests.settle(id, decision).await?;
+        if is_given {
+            self.requests.settle_alike(&settled).await?;
+        }
         Ok(self.show(&settled, Timestamp::now()).await)
     }
 
@@ -436,6 +440,25 @@ mod tests {
         let refused = approver.answer(&id, Answer::AllowSession, None).await.unwrap_err();
         assert_eq!(refused.code(), Code::Usage);
         approver.answer(&id, Answer::AllowOnce, None).await.unwrap();
+    }
+
+    /// Each session that lacks a value asks for itself; a person is not shown what can't be accepted any more.
+    #[tokio::test]
+    async fn a_value_answers_all_who_wait_for_it() {
+        let (approver, _scene) = approver(None).await;
+        let id = ask(&approver, Asked::provision()).await;
+        let asked = async |session: &str, asked: Asked| {
+            approver.requests.ask(session, Some(&path()), asked, None).await.unwrap().id
+        };
+        let other = asked("session-of-another", Asked::provision()).await;
+        let unlike = asked("session-of-another", Asked::Rotation).await;
+        give(&approver, &id, "a.test", b"Qm7-xT4w9ZrK2bVp").await.unwrap();
+        let status = async |id: &RequestId| {
+            let all = approver.requests.all().await.unwrap();
+            all.iter().find(|one| one.id == *id).map(|one| one.status(Timestamp::now()))
+        };
+        assert_eq!(status(&other).await, Some(Status::Ok));
+        assert_eq!(status(&unlike).await, Some(Status::Pending));
     }
 
     #[tokio::test]

@@ -111,7 +111,9 @@ pub(super) async fn call(connection: &mut UnixStream, call: &Call) -> Result<Ans
         Ok(Answer::Error { detail, .. }) if detail == UNREADABLE_CALL => {
             Err(outdated(connection).await)
         }
-        Ok(Answer::Error { code, detail }) => Err(told_error(&code, &detail)),
+        Ok(Answer::Error { code, detail, retry_after }) => {
+            Err(told_error(&code, &detail).again_after(retry_after))
+        }
         Ok(answer) => Ok(answer),
         Err(_) => Err(outdated(connection).await),
     }

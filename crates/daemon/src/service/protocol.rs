@@ -82,6 +82,9 @@ pub(super) enum Answer {
         code: String,
         /// Words about this case.
         detail: String,
+        /// After how many seconds another try may do.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        retry_after: Option<u64>,
     },
     /// The session that the connection stands for.
     Hello {
@@ -233,6 +236,7 @@ impl Answer {
         Self::Error {
             code: error.code().as_str().to_owned(),
             detail: error.detail().as_str().to_owned(),
+            retry_after: error.retry_after(),
         }
     }
 }

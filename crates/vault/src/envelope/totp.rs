@@ -261,8 +261,9 @@ fn lockout(closings: u32) -> Duration {
 }
 
 fn closed(rest: Duration) -> Error {
-    let words = SafeText::words("too many codes; try again in ").number(rest.as_secs() + 1);
-    Error::with(Code::TotpClosed, words.and(" s"))
+    let seconds = rest.as_secs() + 1;
+    let words = SafeText::words("too many codes; try again in ").number(seconds).and(" s");
+    Error::with(Code::TotpClosed, words).again_after(Some(seconds))
 }
 
 /// HOTP (RFC 4226) of a step, in six digits.
@@ -430,6 +431,6 @@ mod tests {
             gate.check(&secret, "000000", at(9000), clock(second)).unwrap_err();
         }
         let forth = gate.check(&secret, &right(90_000), at(90_000), clock(7)).unwrap_err();
-        assert_eq!(forth.code(), Code::TotpClosed);
+        assert_eq!((forth.code(), forth.retry_after()), (Code::TotpClosed, Some(60)));
     }
 }
