@@ -41,7 +41,7 @@ pub struct Token {
     pub issuer_instance: InstanceId,
     /// Who may act.
     pub subject: AgentUri,
-    /// Which instance of it; any when absent.
+    /// Which instance of it: the first that accepts or uses it; any until then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject_instance: Option<InstanceId>,
     /// What it may do.

@@ -260,7 +260,7 @@ async fn change(ui: &Ui, name: &str, args: AgentChangeArgs, to: AgentState) -> R
     let instance = one(&agents, &args.agent).await?.instance_id;
     let aid = agents.change(&instance, by, &args.reason).await?;
     if to != AgentState::Active {
-        Delegations::new(&vault, log).revoke_of_agent(&instance).await?;
+        Delegations::new(&vault, log).revoke_of_agent(&agents, &instance).await?;
     }
     let words = format!("{} is {}.\n", aid.agent_uri, aid.lifecycle);
     ui.answer(name, &json!({ "aid": aid.as_message() }), &words);

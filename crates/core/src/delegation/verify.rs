@@ -63,6 +63,7 @@ fn walk(links: &[Token], categories: &Categories) -> Result<(), Code> {
         let (child, parent) = (&pair[0], &pair[1]);
         if child.parent_token_id.as_ref() != Some(&parent.token_id)
             || child.issuer != parent.subject
+            || parent.subject_instance.as_ref().is_some_and(|one| *one != child.issuer_instance)
             || child.chain[..child.chain.len().saturating_sub(1)] != parent.chain
         {
             return Err(Code::DelegationInvalid);

@@ -70,7 +70,7 @@ impl NlService {
                 self.agents.change_as(instance, to, Some(&ending.who), ending.reason).await?;
             }
             if ending.ends_delegations {
-                tokens += self.delegations.revoke_of_agent(instance).await?;
+                tokens += self.delegations.revoke_of_agent(&self.agents, instance).await?;
             }
             if ending.ends_actions {
                 actions += self.dismiss(instance, Code::AgentRevoked);

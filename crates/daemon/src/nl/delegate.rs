@@ -81,7 +81,8 @@ impl NlService {
         }
         let reservation = Arc::new(self.grants.reserve(&allowance, None).await?);
         let (life, uses) = (delegation_scope.ttl_seconds, footing.scope.max_uses);
-        let issuing = self.issue(caller, &subject.agent_uri, footing, life);
+        let to = (&subject.agent_uri, Some(&subject.instance_id));
+        let issuing = self.issue(caller, to, footing, life);
         let token = self.at_its_uses(caller, uses, issuing).await?;
         // The token has never left, and the delegate is who it was made for.
         let held = Arc::clone(&reservation);
@@ -146,7 +147,7 @@ impl NlService {
         }
         let footing = self.footing(caller, scope).await?;
         let uses = footing.scope.max_uses;
-        let issuing = self.issue(caller, &to, footing, life);
+        let issuing = self.issue(caller, (&to, None), footing, life);
         let token = self.at_its_uses(caller, uses, issuing).await?;
         let body = json!({
             "token_id": token.token_id.as_str(),
@@ -307,7 +308,7 @@ impl NlService {
     async fn issue(
         &self,
         caller: &Caller,
-        to: &AgentUri,
+        subject: (&AgentUri, Option<&InstanceId>),
         footing: Footing,
         ttl_seconds: Option<u64>,
     ) -> Result<Token, NlFault> {
@@ -317,7 +318,7 @@ impl NlService {
         };
         let order = Order {
             issuer: (&caller.aid.agent_uri, &caller.aid.instance_id),
-            subject: (to, None),
+            subject,
             scope: footing.scope,
             life: life.min(SignedDuration::from_hours(1)),
             root: ROOT,

@@ -18,7 +18,10 @@ use keyless_vault::{Vault, Voucher};
 use uuid::Uuid;
 use zeroize::Zeroizing;
 
-use super::{agents::as_logged, binding};
+use super::{
+    agents::{Agents, as_logged, named},
+    binding,
+};
 use crate::broker::{agent, fill_random, plain_entry};
 
 /// The longest chain that is walked, whatever the depth was when it was made.
@@ -64,7 +67,7 @@ impl Delegations {
         Ok(token)
     }
 
-    /// Verifies a token that is presented; gives it. A use is not had by that.
+    /// Verifies a token that is presented, which is its presenter's alone from then on; gives it. A use is not had by that.
     pub async fn verify(
         &self,
         id: &TokenId,
@@ -74,7 +77,28 @@ impl Delegations {
         let (links, used) = self.chain(id).await?;
         let now = Timestamp::now();
         verify(&links, presented, used, &|instance| is_active(instance), now)?;
-        links.into_iter().next().ok_or_else(|| Code::DelegationInvalid.into())
+        let token = links.into_iter().next().ok_or(Code::DelegationInvalid)?;
+        match token.subject_instance {
+            Some(_) => Ok(token),
+            None => self.bind(id, presented.instance_id).await,
+        }
+    }
+
+    /// Makes a token that any instance of its subject may have that of one; it is somebody else's if another was faster.
+    async fn bind(&self, id: &TokenId, instance: &InstanceId) -> Result<Token, Error> {
+        loop {
+            let row = self.row(id).await?;
+            row.token.is_in_force(Timestamp::now())?;
+            match &row.token.subject_instance {
+                Some(one) if one == instance => return Ok(row.token),
+                Some(_) => return Err(unknown(id)),
+                None => {}
+            }
+            let bound = Token { subject_instance: Some(instance.clone()), ..row.token.clone() };
+            if self.store.rewrite_delegation(&row, &self.sealed(bound.clone())).await? {
+                return Ok(bound);
+            }
+        }
     }
 
     /// A token, the one that it was made from, and so on to the root.
@@ -124,14 +148,25 @@ impl Delegations {
         Ok(revoked.saturating_sub(1))
     }
 
-    /// Revokes everything that an agent has handed on or was handed; gives the number of tokens.
-    pub async fn revoke_of_agent(&self, instance: &InstanceId) -> Result<usize, Error> {
+    /// Revokes everything that an agent has handed on or was handed, and what nobody has accepted yet if it is the last
+    /// one of its URI that could; gives the number of tokens.
+    pub async fn revoke_of_agent(
+        &self,
+        agents: &Agents,
+        instance: &InstanceId,
+    ) -> Result<usize, Error> {
+        let agents = agents.list().await?;
+        let last = named(&agents, instance);
+        let last = last.filter(|aid| !has_another(aid, &agents, Timestamp::now()));
         let rows = self.genuine().await?;
-        let theirs = rows.values().filter(|row| {
-            row.token.issuer_instance == *instance
-                || row.token.subject_instance.as_ref() == Some(instance)
+        let theirs = rows.values().map(|row| &row.token).filter(|token| {
+            token.issuer_instance == *instance
+                || match &token.subject_instance {
+                    Some(subject) => subject == instance,
+                    None => last.as_ref().is_some_and(|aid| aid.agent_uri == token.subject),
+                }
         });
-        let roots: Vec<TokenId> = theirs.map(|row| row.token.token_id.clone()).collect();
+        let roots: Vec<TokenId> = theirs.map(|token| token.token_id.clone()).collect();
         let who = agent("operator", "operator");
         self.revoke_trees(&rows, &roots, &who, "agent_not_in_force").await
     }
@@ -153,7 +188,7 @@ impl Delegations {
     }
 
     /// What a token's subject needs to use it: the token, and the key by which this instance of it proves that the
-    /// token is its own. To everybody else there is no such token.
+    /// token is its own, as it is from now on. To everybody else, other instances too, there is no such token.
     pub async fn accept(
         &self,
         id: &TokenId,
@@ -167,8 +202,9 @@ impl Delegations {
         }
         let now = Timestamp::now();
         links.iter().try_for_each(|link| link.is_in_force(now))?;
-        self.record(Action::DelegationAccept, token, as_logged(by), None).await?;
-        Ok((token.clone(), self.binding_key(id, &by.instance_id)))
+        let token = self.bind(id, &by.instance_id).await?;
+        self.record(Action::DelegationAccept, &token, as_logged(by), None).await?;
+        Ok((token, self.binding_key(id, &by.instance_id)))
     }
 
     /// The key of one of a token's subjects; derived, and so kept nowhere.
@@ -248,8 +284,7 @@ impl Delegations {
         let (mut links, mut used) = (Vec::new(), None);
         let mut next = Some(id.clone());
         while let Some(id) = next.take() {
-            let row = self.store.delegation(&id).await?.filter(|row| self.is_genuine(&id, row));
-            let row = row.ok_or_else(|| unknown(&id))?;
+            let row = self.row(&id).await?;
             next.clone_from(&row.token.parent_token_id);
             used.get_or_insert(row.used);
             links.push(row.token);
@@ -258,6 +293,11 @@ impl Delegations {
             }
         }
         Ok((links, used.unwrap_or(u64::MAX)))
+    }
+
+    async fn row(&self, id: &TokenId) -> Result<DelegationRow, Error> {
+        let row = self.store.delegation(id).await?.filter(|row| self.is_genuine(id, row));
+        row.ok_or_else(|| unknown(id))
     }
 
     async fn genuine(&self) -> Result<HashMap<TokenId, DelegationRow>, Error> {
@@ -304,6 +344,22 @@ impl Delegations {
         };
         self.log.append(draft).await.map(drop)
     }
+}
+
+/// Whether there is another agent of the same URI and organization that may act, or will once it has come.
+fn has_another(aid: &Aid, all: &[Aid], now: Timestamp) -> bool {
+    all.iter().any(|other| {
+        other.instance_id != aid.instance_id
+            && other.agent_uri == aid.agent_uri
+            && other.organization_id == aid.organization_id
+            && may_come(other, all, now)
+    })
+}
+
+/// Whether an agent may act, or will once it has shown its credential.
+pub(super) fn may_come(aid: &Aid, all: &[Aid], now: Timestamp) -> bool {
+    let in_force = aid.is_in_force_below(now, |one| named(all, one));
+    matches!(in_force, Ok(()) | Err(Code::AgentNotActive))
 }
 
 fn unknown(id: &TokenId) -> Error {

@@ -313,7 +313,7 @@ impl NlService {
     /// Ends a session's agent and its actions, what it has handed on and what its actions have left.
     pub(crate) async fn close_session(&self, instance: &InstanceId) -> Result<(), Error> {
         self.dismiss(instance, Code::SessionEnded);
-        self.delegations.revoke_of_agent(instance).await?;
+        self.delegations.revoke_of_agent(&self.agents, instance).await?;
         self.revoke_below(instance).await?;
         self.agents.close_session(instance).await?;
         // One that was suspended stays on the list, and what it did with it.

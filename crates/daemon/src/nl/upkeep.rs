@@ -66,7 +66,7 @@ impl NlService {
     async fn rest(&self, aid: &Aid, reason: &'static str) -> Result<Aid, Error> {
         let to = (AgentState::Suspended, LifecycleAuthority::Upkeep);
         let rested = self.agents.change(&aid.instance_id, to, reason).await?;
-        self.delegations.revoke_of_agent(&aid.instance_id).await?;
+        self.delegations.revoke_of_agent(&self.agents, &aid.instance_id).await?;
         Ok(rested)
     }
 }

@@ -82,14 +82,14 @@ impl NlService {
         Ok((!is_bait).then(|| Code::ThreatTooHigh.into()))
     }
 
-    /// Suspends a red agent, with all that it has handed on.
+    /// Suspends a red agent, with all that it has handed on and was handed.
     async fn stop(&self, instance: &InstanceId, shift: Shift) -> Result<(), Error> {
         // Somebody else may have stopped it meanwhile.
         if self.agents.show(instance).await?.lifecycle == AgentState::Active {
             let by = LifecycleAuthority::Detection { score: shift.after.score };
             self.agents.change(instance, (AgentState::Suspended, by), "threat score").await?;
         }
-        self.delegations.revoke_of_agent(instance).await.map(drop)
+        self.delegations.revoke_of_agent(&self.agents, instance).await.map(drop)
     }
 }
 

@@ -63,6 +63,21 @@ impl Store {
         transaction.commit().await
     }
 
+    /// Puts a token in the place of itself as it was read; `false` when it has changed since, or was revoked.
+    pub async fn rewrite_delegation(
+        &self,
+        old: &DelegationRow,
+        new: &DelegationRow,
+    ) -> Result<bool, StoreError> {
+        let update = query(
+            "UPDATE delegations SET body = $1, seal = $2 \
+             WHERE token_id = $3 AND seal = $4 AND revoked = 0",
+        );
+        let update = update.bind(json(&new.token)).bind(&new.seal);
+        let update = update.bind(old.token.token_id.as_str()).bind(&old.seal);
+        Ok(update.execute(&self.pool).await? == 1)
+    }
+
     /// One token; none where its row can't be read, since that hands nothing on.
     pub async fn delegation(&self, token: &TokenId) -> Result<Option<DelegationRow>, StoreError> {
         let select = query("SELECT body, used, seal FROM delegations WHERE token_id = $1");

@@ -126,6 +126,24 @@ fn what_was_handed_on_ends_with_what_it_came_of() {
 }
 
 #[test]
+fn what_was_handed_to_an_agent_ends_when_it_is_stopped() {
+    let world = with_secrets();
+    let served = three(&world);
+    for (who, uri, verb) in [("helper", HELPER, "suspend"), ("third", THIRD, "revoke")] {
+        let token = token(&served, "agent", uri, None);
+        let accept = json!(["x_keyless_accept_delegation", { "token_id": token }]);
+        served.client(&json!([{ "door": "unix", "as": who, "send": accept }]));
+        let instance = served.agents[who]["instance_id"].as_str().unwrap();
+        world.keyless(&["agent", verb, instance, "--reason", "test"]).run().ok();
+        let listed = world.keyless(&["delegation", "list", "--json"]).run().data();
+        let listed = listed["delegations"].as_array().unwrap();
+        let found = listed.iter().find(|one| one["token"]["token_id"] == token).unwrap();
+        assert_eq!(found["token"]["subject_instance"], instance, "{found}");
+        assert_eq!(found["token"]["revoked"]["reason"], "agent_not_in_force", "{found}");
+    }
+}
+
+#[test]
 fn tools_prove_for_the_agent_that_they_are_of() {
     let world = with_secrets();
     let served = three(&world);

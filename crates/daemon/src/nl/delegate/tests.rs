@@ -5,7 +5,7 @@ use std::{fs, os::unix::fs::PermissionsExt};
 use keyless_core::{SecretPath, approval::Decision, grant::GrantId, threat::of_redactions};
 
 use super::*;
-use crate::nl::{agents::as_logged, binding, scene::Served};
+use crate::nl::{acting::Ending, agents::as_logged, binding, scene::Served};
 
 use ActionType::{Delegate, Exec, Template};
 
@@ -377,4 +377,73 @@ async fn a_watched_agent_hands_nothing_on_without_a_person() {
     let (instance, by) = (&issuer.aid.instance_id, as_logged(&issuer.aid));
     served.nl.detection.add(instance, by, &shown).await.unwrap();
     is_asked_about_once(&served, &issuer, &helper).await;
+}
+
+async fn accepted(served: &Served, token: &Value, caller: &Caller) -> Result<String, Code> {
+    let payload = json!({ "token_id": token });
+    let told = served.nl.accept_delegation(caller, payload.as_object().unwrap()).await;
+    let told = told.map_err(|fault| fault.code())?;
+    Ok(told.body()["token_binding_key"].as_str().unwrap().to_owned())
+}
+
+#[tokio::test]
+async fn a_token_is_that_of_the_first_instance_that_takes_it() {
+    let served = Served::new().await;
+    let issuer = served.agent("a", &[Delegate, Exec], &["*"]).await;
+    let (first, twin) =
+        (served.agent("b", &[Exec], &[]).await, served.agent("b", &[Exec], &[]).await);
+    let exec = || action(json!({ "type": "exec", "template": "true {{nl:api/token}}" }));
+    // By accepting it, whoever is first; at the same time one of them.
+    for _ in 0..4 {
+        let made = token(&served, &issuer, &asked(&first, &["exec"], 2)).await.unwrap();
+        let (one, other) =
+            tokio::join!(accepted(&served, &made, &first), accepted(&served, &made, &twin));
+        assert_eq!(usize::from(one.is_ok()) + usize::from(other.is_ok()), 1);
+        let (owner, late) = if one.is_ok() { (&first, &twin) } else { (&twin, &first) };
+        assert!(accepted(&served, &made, owner).await.is_ok());
+        assert_eq!(accepted(&served, &made, late).await, Err(Code::DelegationInvalid));
+    }
+    // By using it.
+    let made = token(&served, &issuer, &asked(&first, &["exec"], 2)).await.unwrap();
+    let first = under(&served, &made, first).await;
+    assert_eq!(done(&served, &first, exec()).await, Some(Code::SecretUnavailable));
+    let late = under(&served, &made, twin).await;
+    assert_eq!(done(&served, &late, exec()).await, Some(Code::DelegationInvalid));
+    assert_eq!(accepted(&served, &made, &late).await, Err(Code::DelegationInvalid));
+}
+
+#[tokio::test]
+async fn what_was_handed_to_an_agent_ends_with_it() {
+    let served = Served::new().await;
+    let issuer = served.agent("a", &[Delegate, Exec], &["*"]).await;
+    let first = served.agent("b", &[Exec], &[]).await;
+    let second = served.agent("b", &[Exec], &[]).await;
+    let mut made = Vec::new();
+    for _ in 0..3 {
+        made.push(token(&served, &issuer, &asked(&first, &["exec"], 2)).await.unwrap());
+    }
+    accepted(&served, &made[0], &first).await.unwrap();
+    accepted(&served, &made[1], &second).await.unwrap();
+    let in_force = async || {
+        let all = served.nl.delegations.list().await.unwrap();
+        let is_one = |token: &Value| {
+            let mut all = all.iter().map(|(token, _)| token);
+            all.any(|one| one.token_id.as_str() == token && one.revoked.is_none())
+        };
+        made.iter().map(is_one).collect::<Vec<_>>()
+    };
+    let end = async |caller: &Caller| {
+        let ending = Ending {
+            who: as_logged(&caller.aid),
+            reason: "a test",
+            ends_delegations: true,
+            ends_actions: true,
+        };
+        served.nl.revoke_all(std::slice::from_ref(&caller.aid), &ending).await.unwrap().0
+    };
+    assert_eq!(end(&first).await, 1);
+    assert_eq!(in_force().await, [false, true, true]);
+    // Nobody is left to accept what nobody had accepted.
+    assert_eq!(end(&second).await, 2);
+    assert_eq!(in_force().await, [false, false, false]);
 }

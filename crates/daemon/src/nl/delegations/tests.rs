@@ -120,7 +120,8 @@ async fn what_came_of_a_token_ends_with_it() {
     assert_eq!(refused.code(), Code::DelegationRevoked);
     present(&all, &first, 2).await.unwrap();
 
-    assert_eq!(all.revoke_of_agent(&somebody(1).1).await.unwrap(), 1);
+    let agents = Agents::new(&scene.vault, scene.log.clone()).unwrap();
+    assert_eq!(all.revoke_of_agent(&agents, &somebody(1).1).await.unwrap(), 1);
     present(&all, &other, 6).await.unwrap();
     let listed = all.list().await.unwrap();
     let depths: Vec<_> = listed
