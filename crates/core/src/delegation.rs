@@ -15,16 +15,29 @@ pub use self::verify::{Presented, verify};
 use crate::{
     Code,
     action::ActionType,
-    agent::{AgentUri, InstanceId},
+    agent::{AgentUri, Aid, InstanceId, TrustLevel},
     grant::{Categories, GrantId, SecretPattern},
 };
 
 /// How often work may be handed on, unless the operator says otherwise.
 pub const DEFAULT_MAX_DEPTH: u32 = 3;
+/// How well the origin of an agent is proven that may be handed work.
+pub const MIN_TRUST: TrustLevel = TrustLevel::L1;
 /// How long a token for one use may live.
 pub const MAX_SINGLE_USE_LIFE: SignedDuration = SignedDuration::from_mins(5);
 /// How long any token may live.
 pub const MAX_LIFE: SignedDuration = SignedDuration::from_hours(1);
+
+/// Whether an agent may be handed work by another one: it is of the same organization, and its origin is proven as well
+/// as the protocol wants (L1). [`Code::DelegationInvalid`], [`Code::TrustTooLow`].
+///
+/// Between organizations the protocol wants L2 and an agreement; there is no federation yet.
+pub fn may_be_handed(subject: &Aid, issuer: &Aid) -> Result<(), Code> {
+    if subject.organization_id != issuer.organization_id {
+        return Err(Code::DelegationInvalid);
+    }
+    if subject.trust_level < MIN_TRUST { Err(Code::TrustTooLow) } else { Ok(()) }
+}
 
 /// A token, in NL's field names; `issuer_instance` and `subject_instance` are ours.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -13,9 +13,10 @@ use jiff::{SignedDuration, Timestamp};
 use keyless_core::{
     ActionType, Code, SafeText,
     action::{Action, ActionResponse, ActionResult, Deed, DelegationScope, OutputEncoding},
-    agent::{AgentUri, InstanceId},
+    agent::{AgentUri, Aid, InstanceId},
     delegation::{
-        DEFAULT_MAX_DEPTH, MAX_SINGLE_USE_LIFE, Order, Presented, Token, TokenId, TokenScope,
+        DEFAULT_MAX_DEPTH, MAX_SINGLE_USE_LIFE, MIN_TRUST, Order, Presented, Token, TokenId,
+        TokenScope, may_be_handed,
     },
     grant::{Categories, SecretPattern, Subject},
     nl_message::{MessageType, NlFault},
@@ -29,7 +30,7 @@ use super::{
     approve::Approval,
     binding::{Binding, ShownProof},
     caller::{Acting, Caller, Standing},
-    delegations::Revoker,
+    delegations::{Revoker, may_come},
     record::Account,
     resolve::{Meant, subjects},
     service::NlService,
@@ -61,10 +62,10 @@ impl NlService {
         let kind = delegated_action.kind();
         // What it may not do itself it hands to nobody.
         self.bounds(caller, kind, &meant).await?;
-        let subject = self.agents.active_of(delegate_to).await.map_err(|error| {
-            let suggestion = SafeText::words("Delegate to an agent that is registered and active.");
-            NlFault::new(Code::DelegationInvalid, error.detail().clone()).suggesting(suggestion)
-        })?;
+        let acts = |aid: &Aid, all: &[Aid], now| {
+            aid.is_in_force_below(now, |one| named(all, one)).is_ok()
+        };
+        let subject = self.recipient(caller, delegate_to, acts).await?;
         let footing = self.footing(caller, scope(delegation_scope, vec![kind])?).await?;
         let session = self.session_of(caller)?;
         session.could_run(&action.deed, &account.action_id, &meant, None).await?;
@@ -145,6 +146,8 @@ impl NlService {
             let none = Categories::default();
             self.verify_delegation(caller, acting, ActionType::Delegate, &[], &none).await?;
         }
+        // Who has not come yet may accept it once it has.
+        self.recipient(caller, to.as_str(), may_come).await?;
         let footing = self.footing(caller, scope).await?;
         let uses = footing.scope.max_uses;
         let issuing = self.issue(caller, (&to, None), footing, life);
@@ -164,6 +167,12 @@ impl NlService {
         payload: &Map<String, Value>,
     ) -> Result<Outcome, NlFault> {
         let id = token_id(payload)?;
+        let links = self.delegations.links(&id).await?;
+        if let Some(token) = links.first().filter(|token| token.subject == caller.aid.agent_uri) {
+            let issuer = self.agents.show(&token.issuer_instance).await;
+            let issuer = issuer.map_err(|_| Code::DelegationInvalid)?;
+            fits(&caller.aid, &issuer)?;
+        }
         let (token, key) = self.delegations.accept(&id, &caller.aid).await?;
         let body = json!({
             "token_id": id.as_str(),
@@ -255,8 +264,44 @@ impl NlService {
                 proof.once(take).await?;
             }
         }
+        if let Some(issuer) = acting.issuers.first()
+            && acting.token.subject == caller.aid.agent_uri
+        {
+            fits(&caller.aid, issuer)?;
+        }
         self.delegations.verify(id, &presented, &is_active).await?;
         Ok(())
+    }
+
+    /// The agent of a URI that the caller may hand work to: of several the last of whom it `is_there`.
+    async fn recipient(
+        &self,
+        caller: &Caller,
+        uri: &str,
+        is_there: impl Fn(&Aid, &[Aid], Timestamp) -> bool,
+    ) -> Result<Aid, NlFault> {
+        let (now, all) = (Timestamp::now(), self.agents.list().await?);
+        // Who is in another organization, and whether there is anybody, is not told.
+        let there = all.iter().rev().filter(|aid| {
+            aid.agent_uri.as_str() == uri
+                && aid.organization_id == caller.aid.organization_id
+                && is_there(aid, &all, now)
+        });
+        let mut least = None;
+        for aid in there {
+            match fits(aid, &caller.aid) {
+                Ok(()) => return Ok(aid.clone()),
+                Err(fault) => least = Some(fault),
+            }
+        }
+        Err(least.unwrap_or_else(|| {
+            let words = SafeText::words("no active agent ").as_they_wrote(uri);
+            let words = words.and(" of the organization ");
+            let words = words.as_they_wrote(&caller.aid.organization_id);
+            let suggestion = "Delegate to an agent of your organization that is registered and active.";
+            let fault = NlFault::new(Code::DelegationInvalid, words);
+            fault.suggesting(SafeText::words(suggestion))
+        }))
     }
 
     /// Whether the caller's own bounds, and those of who handed it the work, cover an action of a type on
@@ -333,6 +378,27 @@ impl NlService {
         }
         Ok(self.delegations.create(order).await?)
     }
+}
+
+/// Whether an agent may be handed work by another one, and why not.
+fn fits(subject: &Aid, issuer: &Aid) -> Result<(), NlFault> {
+    may_be_handed(subject, issuer).map_err(|code| {
+        let who = SafeText::default().as_they_wrote(subject.agent_uri.as_str());
+        match code {
+            Code::TrustTooLow => {
+                let words = who.and(" is trusted ").and(subject.trust_level.as_str());
+                let words = words.and(", and work is handed to agents of ");
+                NlFault::new(code, words.and(MIN_TRUST.as_str()).and(" and above"))
+                    .with("required", MIN_TRUST.as_str())
+                    .suggesting(SafeText::words(
+                        "Hand it to an agent that its organization vouches for (L1).",
+                    ))
+            }
+            code => {
+                NlFault::new(code, who.and(" is of another organization than who hands work on"))
+            }
+        }
+    })
 }
 
 /// The result of another agent's action, for the one that asked for it.

@@ -3,6 +3,7 @@
 use super::*;
 
 const WORKER: &str = "nl://acme.corp/worker/1.0.0";
+const COLLEAGUE: &str = "nl://acme.corp/colleague/1.0.0";
 
 fn administers(over: &str) {
     let world = with_secrets();
@@ -46,8 +47,10 @@ fn administers(over: &str) {
     let handed = send(
         "worker",
         "delegation_request",
-        json!({ "delegate_to": HELPER, "delegation_scope": scope }),
+        json!({ "delegate_to": COLLEAGUE, "delegation_scope": scope }),
     );
+    let colleague = ["agent", "register", COLLEAGUE, "--organization", "acme"];
+    world.keyless(&colleague).run().ok();
     let token = served.client(&json!([handed])).remove(0)["token_id"].clone();
     // Neither whom it is for nor an agent elsewhere can end it; the administrator of who issued it can.
     let end = json!({ "token_id": token });

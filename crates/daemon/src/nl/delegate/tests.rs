@@ -2,10 +2,21 @@
 
 use std::{fs, os::unix::fs::PermissionsExt};
 
-use keyless_core::{SecretPath, approval::Decision, grant::GrantId, threat::of_redactions};
+use keyless_core::{
+    SecretPath,
+    agent::{AgentState, LifecycleAuthority, TrustLevel},
+    approval::Decision,
+    grant::GrantId,
+    threat::of_redactions,
+};
 
 use super::*;
-use crate::nl::{acting::Ending, agents::as_logged, binding, scene::Served};
+use crate::nl::{
+    acting::Ending,
+    agents::{Registration, as_logged},
+    binding,
+    scene::{Served, registration},
+};
 
 use ActionType::{Delegate, Exec, Template};
 
@@ -446,4 +457,47 @@ async fn what_was_handed_to_an_agent_ends_with_it() {
     // Nobody is left to accept what nobody had accepted.
     assert_eq!(end(&second).await, 2);
     assert_eq!(in_force().await, [false, false, false]);
+}
+
+#[tokio::test]
+async fn work_is_handed_to_agents_of_the_house_that_are_known_well_enough() {
+    let served = Served::new().await;
+    let issuer = served.agent("a", &[Delegate, Exec], &["*"]).await;
+    let least = Registration { trust_level: TrustLevel::L0, ..registration("least") };
+    let least = served.enrolled(least, &[]).await;
+    let elsewhere = Registration { organization_id: "b".to_owned(), ..registration("elsewhere") };
+    let elsewhere = served.enrolled(elsewhere, &[]).await;
+    let gone = served.agent("gone", &[Exec], &[]).await;
+    let to = (AgentState::Suspended, LifecycleAuthority::Operator);
+    served.nl.agents.change(&gone.aid.instance_id, to, "a test").await.unwrap();
+    let agent_uri = AgentUri::parse("nl://acme.corp/nobody/1.0.0").unwrap();
+    let aid = Aid { agent_uri, ..gone.aid.clone() };
+    let nobody = Caller { aid, source_ip: None, delegation: Vec::new(), acting: None };
+    for (to, code, words) in [
+        (&least, Code::TrustTooLow, "least/1.0.0 is trusted L0"),
+        (&elsewhere, Code::DelegationInvalid, "elsewhere/1.0.0 of the organization acme"),
+        (&gone, Code::DelegationInvalid, "no active agent"),
+        (&nobody, Code::DelegationInvalid, "no active agent"),
+    ] {
+        let refused = served.nl.create_delegation(&issuer, &asked(to, &["exec"], 2)).await;
+        let action = served.nl.one(&issuer, Ok(handed(to)), "req-1", Timestamp::now()).await;
+        for fault in [refused.unwrap_err(), action.fault.unwrap()] {
+            assert_eq!(fault.code(), code);
+            assert!(fault.error().detail().as_str().contains(words), "{fault:?}");
+        }
+    }
+    assert!(served.nl.delegations.list().await.unwrap().is_empty());
+    // Nor is it by way of a namesake: whoever takes it is looked at as well.
+    let good = served.agent("b", &[Exec], &[]).await;
+    let made = token(&served, &issuer, &asked(&good, &["exec"], 2)).await.unwrap();
+    let exec = || action(json!({ "type": "exec", "template": "true {{nl:api/token}}" }));
+    let low = Registration { trust_level: TrustLevel::L0, ..registration("b") };
+    let foreign = Registration { organization_id: "b".to_owned(), ..registration("b") };
+    for (wanted, code) in [(low, Code::TrustTooLow), (foreign, Code::DelegationInvalid)] {
+        let namesake = served.enrolled(wanted, &[]).await;
+        assert_eq!(accepted(&served, &made, &namesake).await, Err(code));
+        let namesake = under(&served, &made, namesake).await;
+        assert_eq!(done(&served, &namesake, exec()).await, Some(code));
+    }
+    accepted(&served, &made, &good).await.unwrap();
 }
