@@ -14,8 +14,12 @@ pub fn of_fault(code: Code, category: Option<Category>, now: Timestamp) -> Vec<I
         Code::EvasionBlocked => vec![pattern(AttackType::EncodingBypass)],
         Code::ReferenceInResult => vec![pattern(AttackType::SecretInOutput)],
         Code::HoneypotTouched => vec![Incident::honeypot(now)],
-        // What an agent meets that tries references, scopes and tokens which are not its own.
-        Code::CapabilityMissing
+        // What an agent meets that tries references, scopes, attestations and tokens which are not its own.
+        Code::AttestationInvalid
+        | Code::AttestationReplayed
+        | Code::CapabilityMissing
+        | Code::DelegationExhausted
+        | Code::DelegationExpired
         | Code::DelegationInvalid
         | Code::DelegationRevoked
         | Code::DelegationSubset

@@ -114,6 +114,11 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
+    /// One that acts for nobody else.
+    pub(crate) fn alone(aid: Aid, source_ip: Option<IpAddr>) -> Self {
+        Self { aid, source_ip, delegation: Vec::new(), acting: None }
+    }
+
     /// In the log's words: who acts by a delegation does so for the one who gave it.
     pub(crate) fn as_logged(&self) -> audit::Agent {
         let mut agent = as_logged(&self.aid);

@@ -25,6 +25,8 @@ const MAX_WINDOWS: usize = 4096;
 #[derive(Default)]
 pub(crate) struct Rates {
     windows: Mutex<HashMap<Key, VecDeque<Instant>>>,
+    /// When the log was last told of an agent that sends too much, and how often it was not told since.
+    told: Mutex<HashMap<String, (Instant, u64)>>,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -64,6 +66,26 @@ impl Rates {
         let key = Key::Organization(organization.to_owned());
         let all = self.step(key, ORGANIZATION_LIMIT, "per_organization", now)?;
         Ok(if all.remaining < agent.remaining { all } else { agent })
+    }
+
+    /// Whether the log is to be told that a message of an agent was one too many: once a minute. Gives how many it was
+    /// not told of since the last time.
+    pub(super) fn tell_refusal(&self, instance: &str, now: Instant) -> Option<u64> {
+        let mut told = self.told.lock();
+        if let Some((at, untold)) = told.get_mut(instance) {
+            if now.duration_since(*at) < WINDOW {
+                *untold += 1;
+                return None;
+            }
+            let before = std::mem::take(untold);
+            *at = now;
+            return Some(before);
+        }
+        if told.len() >= MAX_WINDOWS {
+            told.retain(|_, (at, _)| now.duration_since(*at) < WINDOW);
+        }
+        told.insert(instance.to_owned(), (now, 0));
+        Some(0)
     }
 
     /// Counts what an administrator sends to an organization's agents and log, of which `limit` a minute may be.
@@ -112,6 +134,18 @@ impl Rates {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_log_is_told_of_a_flood_once_a_minute() {
+        let (rates, start) = (Rates::default(), Instant::now());
+        assert_eq!(rates.tell_refusal("a", start), Some(0));
+        for _ in 0..7 {
+            assert_eq!(rates.tell_refusal("a", start + WINDOW / 2), None);
+        }
+        assert_eq!(rates.tell_refusal("b", start + WINDOW / 2), Some(0));
+        assert_eq!(rates.tell_refusal("a", start + WINDOW), Some(7));
+        assert_eq!(rates.tell_refusal("a", start + WINDOW), None);
+    }
 
     #[test]
     fn a_minute_has_room_for_so_many() {

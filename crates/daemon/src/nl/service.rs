@@ -145,7 +145,10 @@ impl NlService {
 
     /// Who a connection is.
     pub(crate) async fn handshake(&self, presented: &Presented) -> Result<Aid, NlFault> {
-        self.identify(presented, &Map::new()).await.map(|caller| caller.aid)
+        let nothing = Map::new();
+        let (caller, attestation) = self.authenticated(presented, &nothing).await?;
+        let caller = self.vouched(presented, caller, attestation, &nothing).await?;
+        Ok(caller.aid)
     }
 
     /// Does one message and answers it. What has begun is done even when nobody waits for it.
@@ -181,7 +184,7 @@ impl NlService {
             return Ok(Arc::new(self.discovery()));
         }
         let received = Timestamp::now();
-        let caller = self.identify(presented, &message.payload).await?;
+        let (caller, attestation) = self.authenticated(presented, &message.payload).await?;
         // Held to the end, so that all that is done for it learns when the session is over.
         let _over = match presented.standing {
             Standing::Session => {
@@ -192,33 +195,77 @@ impl NlService {
             // Whoever is revoked from here on ends this as well.
             Standing::Stranger => self.present.over(&caller.aid.instance_id),
         };
-        *rate = Some(self.count(&caller).await?);
-        if let Err(error) = self.agents.in_force(&caller.aid, received).await {
-            let fault = NlFault::from(error);
-            if message.kind != MessageType::ActionRequest {
-                return Err(fault);
-            }
-            // Who is known and may not act is on record with each try.
-            let id = request_id(message);
-            let action = message.payload.get("action").unwrap_or(&Value::Null);
-            let unread = Unread::of(action, fault);
-            let told = Box::pin(self.one(&caller, Err(unread), &id, received)).await;
-            return Ok(Arc::new(told));
+        match self.count(&caller).await {
+            Ok(state) => *rate = Some(state),
+            Err(fault) => return self.too_fast(&caller, message, fault, received).await,
         }
-        match message.kind {
+        let known = caller.aid.clone();
+        let caller = match self.vouched(presented, caller, attestation, &message.payload).await {
+            Ok(caller) => caller,
+            Err(fault) => {
+                let caller = Caller::alone(known, presented.source_ip);
+                return self.refuse(&caller, message, fault, received).await;
+            }
+        };
+        if let Err(error) = self.agents.in_force(&caller.aid, received).await {
+            return self.refuse(&caller, message, error.into(), received).await;
+        }
+        let done = match message.kind {
             MessageType::ActionRequest
             | MessageType::AgentRegister
             | MessageType::DelegationRequest => self.once(&caller, message, received).await,
             _ => self.ask(&caller, message).await.map(Arc::new),
+        };
+        match done {
+            Err(fault) => self.refuse(&caller, message, fault, received).await,
+            done => done,
         }
     }
 
-    /// Who sends a message. Whether the agent or its credential is not known is not told.
-    async fn identify(
+    /// Says why a message of a known agent is not done: what it wanted to do is on record with each try.
+    async fn refuse(
+        &self,
+        caller: &Caller,
+        message: &Message,
+        fault: NlFault,
+        received: Timestamp,
+    ) -> Result<Arc<Outcome>, NlFault> {
+        if message.kind != MessageType::ActionRequest {
+            return Err(fault);
+        }
+        let (id, unread) = (request_id(message), Unread::of(attempted(message), fault));
+        let told = Box::pin(self.one(caller, Err(unread), &id, received)).await;
+        Ok(Arc::new(told))
+    }
+
+    /// As [`Self::refuse`], for who sends too much: once a minute, or the log would be flooded with it.
+    async fn too_fast(
+        &self,
+        caller: &Caller,
+        message: &Message,
+        fault: NlFault,
+        received: Timestamp,
+    ) -> Result<Arc<Outcome>, NlFault> {
+        if message.kind != MessageType::ActionRequest {
+            return Err(fault);
+        }
+        let instance = caller.aid.instance_id.as_str();
+        let Some(before) = self.rates.tell_refusal(instance, Instant::now()) else {
+            return Err(fault);
+        };
+        let (id, unread) = (request_id(message), Unread::of(attempted(message), fault));
+        let told = Box::pin(self.turned_away(caller, unread, before, &id, received)).await;
+        // In the form that those have that nothing is written of.
+        Err(told.fault.unwrap_or_else(|| Code::Internal.into()))
+    }
+
+    /// Who sends a message, with the attestation that they show. Whether the agent or its credential is not known is not
+    /// told.
+    async fn authenticated(
         &self,
         presented: &Presented,
         payload: &Map<String, Value>,
-    ) -> Result<Caller, NlFault> {
+    ) -> Result<(Caller, Option<String>), NlFault> {
         let claim = presented.claim(payload)?;
         let (uri, instance) = (&claim.agent_uri, &claim.instance_id);
         let mut aid = match (&presented.credential, presented.standing) {
@@ -229,8 +276,20 @@ impl NlService {
         if presented.standing == Standing::Stranger {
             self.wake(&mut aid, Timestamp::now()).await?;
         }
-        match &claim.attestation {
-            Some(token) => self.attestations.vouch(token, &mut aid, Timestamp::now()).await?,
+        Ok((Caller::alone(aid, presented.source_ip), claim.attestation))
+    }
+
+    /// The same with its vendor's word, and with the delegation that it acts under.
+    async fn vouched(
+        &self,
+        presented: &Presented,
+        caller: Caller,
+        attestation: Option<String>,
+        payload: &Map<String, Value>,
+    ) -> Result<Caller, NlFault> {
+        let mut aid = caller.aid;
+        match attestation {
+            Some(token) => self.attestations.vouch(&token, &mut aid, Timestamp::now()).await?,
             // Of people and of sessions of its own Keyless knows without.
             None if self.requires_attestation
                 && presented.standing == Standing::Stranger
@@ -246,7 +305,7 @@ impl NlService {
         };
         let delegation = acting.as_ref().map(|acting| acting.token.chain.clone());
         let delegation = delegation.unwrap_or_default();
-        Ok(Caller { aid, source_ip: presented.source_ip, delegation, acting })
+        Ok(Caller { aid, delegation, acting, ..caller })
     }
 
     /// Does a message that changes something, once.
@@ -335,6 +394,12 @@ impl NlService {
 /// What an action's message is known by.
 fn request_id(message: &Message) -> String {
     message.request_id().map_or_else(message_id, ToOwned::to_owned)
+}
+
+/// The action that a message asks for; of several the first.
+fn attempted(message: &Message) -> &Value {
+    let several = message.payload.get("actions").and_then(|all| all.get(0));
+    message.payload.get("action").or(several).unwrap_or(&Value::Null)
 }
 
 /// What a message says, without the attestation, which may be fresh each time.

@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use keyless_action::runs_command;
 use keyless_core::{
     ActionType, Code, Handle, HandleTarget, SafeText, SecretPath,
-    action::{Action, Deed, Status, TemplateSource},
+    action::{Action, ActionResponse, Deed, Status, TemplateSource},
     grant::{Allowance, Categories, GrantIndex, Request, SecretPattern, Verdict},
     json_size,
     nl_message::{MessageType, NlFault},
@@ -89,18 +89,7 @@ impl NlService {
             Ok(action) => (Some(action.kind()), action.purpose.clone(), action.dry_run),
             Err(unread) => (unread.kind, None, false),
         };
-        let account = Account {
-            log: self.log.clone(),
-            agent: Arc::new(caller.as_logged()),
-            action_id: format!("act_{}", Uuid::new_v4()),
-            kind,
-            correlation_id: request_id.to_owned(),
-            purpose,
-            source_ip: caller.source_ip,
-            is_dry_run,
-            delegation: caller.delegation.clone(),
-            begun: received,
-        };
+        let account = Account { purpose, is_dry_run, ..self.account(caller, kind, request_id, received) };
         let mut course = Course::default();
         let done = match read {
             Ok(action) => Box::pin(self.attempt(caller, action, &account, &mut course)).await,
@@ -109,7 +98,46 @@ impl NlService {
         self.conclude(caller, &account, course, done).await
     }
 
-    /// Writes the end down and makes the answer; what can't be written down is not told.
+    /// Why an action was not even looked at, as others of its agent before that were not written down. What it says of the
+    /// agent is counted already.
+    pub(super) async fn turned_away(
+        &self,
+        caller: &Caller,
+        unread: Unread,
+        before: u64,
+        request_id: &str,
+        received: Timestamp,
+    ) -> Outcome {
+        let account = self.account(caller, unread.kind, request_id, received);
+        let more = || format!("{before} more were refused since the last entry about that");
+        let note = (before > 0).then(more);
+        let course = Course { note, ..Course::default() };
+        let (response, fault) = response(&account, &course, Err(unread.fault));
+        self.tell(&account, course, (response, 0), fault).await
+    }
+
+    fn account(
+        &self,
+        caller: &Caller,
+        kind: Option<ActionType>,
+        request_id: &str,
+        received: Timestamp,
+    ) -> Account {
+        Account {
+            log: self.log.clone(),
+            agent: Arc::new(caller.as_logged()),
+            action_id: format!("act_{}", Uuid::new_v4()),
+            kind,
+            correlation_id: request_id.to_owned(),
+            purpose: None,
+            source_ip: caller.source_ip,
+            is_dry_run: false,
+            delegation: caller.delegation.clone(),
+            begun: received,
+        }
+    }
+
+    /// Takes in what the end says of the agent, writes it down and makes the answer.
     async fn conclude(
         &self,
         caller: &Caller,
@@ -130,7 +158,18 @@ impl NlService {
                 fault = Some(error.into());
             }
         }
-        let (note, has_begun) = (course.redacted_forms(), course.ran);
+        self.tell(account, course, (response, redacted_count), fault).await
+    }
+
+    /// Writes the end down and makes the answer; what can't be written down is not told.
+    async fn tell(
+        &self,
+        account: &Account,
+        course: Course,
+        (mut response, redacted_count): (ActionResponse, u64),
+        fault: Option<NlFault>,
+    ) -> Outcome {
+        let (note, has_begun) = (course.redacted_forms().or(course.note), course.ran);
         let end = End {
             code: fault.as_ref().map(NlFault::code),
             rule_id: fault.as_ref().and_then(|fault| text(fault, "rule_id")),

@@ -159,6 +159,62 @@ fn who_may_not_act_is_on_record_with_each_try() {
 }
 
 #[test]
+fn what_a_known_agent_is_refused_is_on_record() {
+    let world = with_secrets();
+    let served = Served::start(&world);
+    let actions = |changes: &Value| post("/nl/v1/actions", &bare(&served, changes));
+    let unknown = json!({ "token_id": "00000000-0000-4000-8000-000000000000" });
+    let attested = json!({ "attestation": "none.such.token" });
+    let attested = {
+        let mut agent = claim(&served);
+        agent.as_object_mut().unwrap().extend(attested.as_object().unwrap().clone());
+        agent
+    };
+    let once = json!({ "request_id": "req_once" });
+    let other = json!({ "request_id": "req_once", "action": { "type": "exec", "template": "id" } });
+    let exec = json!({ "type": "exec", "template": "true" });
+    let batch = |count: usize| json!({ "action": null, "actions": vec![exec.clone(); count] });
+    let cases = [
+        (json!({ "agent": attested }), (401, "NL-E106"), "attestation_invalid"),
+        (json!({ "delegation": unknown }), (400, "NL-E704"), "delegation_invalid"),
+        (other, (409, "NL-E802"), "message_replayed"),
+        (batch(0), (400, "NL-E800"), "message_malformed"),
+        (batch(21), (400, "NL-E800"), "message_malformed"),
+    ];
+    let mut steps = vec![actions(&once)];
+    steps.extend(cases.iter().map(|(changes, ..)| actions(changes)));
+    let answers = served.client(&json!(steps));
+    let log = world.log();
+    for ((changes, code, word), answer) in cases.iter().zip(&answers[1..]) {
+        assert_eq!(told(answer), *code, "{changes}: {answer}");
+        let name = answer["body"]["audit_ref"].as_str().unwrap_or_else(|| panic!("{answer}"));
+        let is_it = |entry: &&Value| name == format!("aud_{}", entry["sequence"]);
+        let entry = log.iter().find(is_it).unwrap();
+        assert_eq!(entry["error_code"], *word, "{entry}");
+        assert_eq!(entry["agent"]["uri"], AGENT, "{entry}");
+    }
+    // What is not its own is an incident, of the least weight.
+    let instance = served.agents["agent"]["instance_id"].as_str().unwrap();
+    let shown = world.keyless(&["agent", "show", instance, "--json"]).run().data();
+    assert_eq!(shown["threat"]["incidents"], 2, "{shown}");
+    assert_eq!(shown["threat"]["level"], "green", "{shown}");
+}
+
+#[test]
+fn a_flood_is_an_entry_and_does_not_flood_the_log() {
+    let world = with_secrets();
+    let served = Served::start(&world);
+    let dry = json!({ "type": "exec", "template": "true", "dry_run": true });
+    let step = json!({ "door": "unix", "action": dry });
+    let answers = served.client(&json!(vec![step; 126]));
+    let refused = answers.iter().filter(|one| one["error"]["code"] == "NL-E202").count();
+    assert!(refused >= 5, "{refused}");
+    let told = world.log();
+    let told = told.iter().filter(|entry| entry["error_code"] == "rate_limited").count();
+    assert_eq!(told, 1);
+}
+
+#[test]
 fn the_published_text_rules_where_the_operator_says_so() {
     let world = with_secrets();
     let served = Served::with(&world, "profile = 'final'");

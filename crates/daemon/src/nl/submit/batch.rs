@@ -92,10 +92,10 @@ impl NlService {
     async fn nth(&self, caller: &Caller, action: &Value, (id, number): (&str, usize)) -> Outcome {
         // The message was counted for its first action.
         let counted = if number == 0 { Ok(()) } else { self.count(caller).await.map(drop) };
-        let action = match counted {
-            Ok(()) => parsed(action.clone()).await,
-            Err(fault) => Err(Unread::of(action, fault)),
-        };
-        self.one(caller, action, &format!("{id}.{number}"), Timestamp::now()).await
+        let (id, now) = (format!("{id}.{number}"), Timestamp::now());
+        match counted {
+            Ok(()) => self.one(caller, parsed(action.clone()).await, &id, now).await,
+            Err(fault) => self.turned_away(caller, Unread::of(action, fault), 0, &id, now).await,
+        }
     }
 }

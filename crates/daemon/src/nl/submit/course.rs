@@ -28,6 +28,8 @@ pub(in crate::nl) struct Course {
     pub(in crate::nl) redacted: Vec<Redaction>,
     /// How its command was stopped, if it was.
     pub(in crate::nl) stopped: Option<Box<Stopped>>,
+    /// What the log should know beside.
+    pub(in crate::nl) note: Option<String>,
     /// What the agent should know beside.
     pub(in crate::nl) warnings: Vec<String>,
     /// Preparations for its command, while it is judged.
