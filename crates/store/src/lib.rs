@@ -34,7 +34,7 @@ pub use crate::{
         TamperedAt, VerifiedChain,
     },
     contacts::SourceContact,
-    nl::{AgentRow, DelegationRow, GrantRow, ThreatRow, UseOf, Uses},
+    nl::{AgentRow, DelegationRow, GrantRow, ShownAttestation, ThreatRow, UseOf, Uses},
     passkeys::{Passkey, PasskeyRow},
     requests::RequestRow,
     sealed::{CommitmentRow, EnvelopeRow, HeaderRow, Rows, SecretRow, VersionRow, Writing},

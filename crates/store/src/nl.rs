@@ -1,15 +1,17 @@
-//! Agents, their threat records, grants and delegations: rows that others seal, and uses that are counted here.
+//! Agents, their attestations and threat records, grants and delegations: rows that others seal, and uses that are counted here.
 //!
 //! Whether a row is genuine, and what it allows, others say. A use is taken by one statement, so that of two that race
 //! for the last one exactly one gets it, whichever process it comes from (NL, 8.4.2).
 
 mod agents;
+mod attestations;
 mod delegations;
 mod grants;
 mod threats;
 
 pub use self::{
     agents::AgentRow,
+    attestations::ShownAttestation,
     delegations::DelegationRow,
     grants::{GrantRow, UseOf, Uses},
     threats::ThreatRow,

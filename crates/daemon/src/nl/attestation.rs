@@ -1,7 +1,8 @@
 //! A vendor's word for an agent: JWTs, checked against keys that the operator has put into `attestation-keys.json`.
 //!
 //! The file has the keys of each vendor, `{"anthropic.com": {"keys": [...]}}`, or where they are, `{"url": "https://..."}`,
-//! and is read when a token comes. A token's name belongs to the agent that showed it first (C-15).
+//! and is read when a token comes. A token's name belongs to the agent that showed it first (C-15), at whichever broker of
+//! the store.
 //! Source: reference/nl.md, section 1.7.
 
 mod attestor;
@@ -9,14 +10,15 @@ mod keys;
 
 use std::collections::HashMap;
 
-use data_encoding::BASE64URL_NOPAD;
+use data_encoding::{BASE64URL_NOPAD, HEXLOWER};
 use jiff::{SignedDuration, Timestamp};
 use jsonwebtoken::{Algorithm, DecodingKey, Header, Validation, decode, decode_header};
 use keyless_core::{
     Code, Error, SafeText,
-    agent::{Aid, Attested, CLOCK_SKEW, InstanceId, TrustLevel},
+    agent::{Aid, Attested, CLOCK_SKEW, TrustLevel},
     nl_message::AttestationIssuer,
 };
+use keyless_store::{ShownAttestation, Store};
 use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -27,7 +29,7 @@ pub(crate) use self::keys::{ThroughEngine, VendorKeys};
 
 /// How long a token may hold.
 const MAX_LIFE: SignedDuration = SignedDuration::from_hours(24);
-/// Tokens that are remembered; those that end first go first.
+/// Tokens that are remembered here, so that the store is not asked with each message; those that end first go first.
 const MAX_SEEN: usize = 10_000;
 /// Signatures that a vendor may use; never a shared secret.
 const ALGORITHMS: [Algorithm; 4] =
@@ -36,13 +38,9 @@ const ALGORITHMS: [Algorithm; 4] =
 /// Checks attestations, and remembers whose they are.
 pub(crate) struct Attestations {
     keys: VendorKeys,
-    seen: Mutex<HashMap<String, Seen>>,
-}
-
-struct Seen {
-    instance: InstanceId,
-    digest: [u8; 32],
-    expires_at: Timestamp,
+    store: Store,
+    /// By their names, with who the store says they are of and how long they hold.
+    seen: Mutex<HashMap<String, (ShownAttestation, Timestamp)>>,
 }
 
 #[derive(Deserialize)]
@@ -82,9 +80,9 @@ struct NlClaims {
 }
 
 impl Attestations {
-    /// By these keys.
-    pub(crate) fn new(keys: VendorKeys) -> Self {
-        Self { keys, seen: Mutex::default() }
+    /// By these keys; whose they are is in the store.
+    pub(crate) fn new(keys: VendorKeys, store: Store) -> Self {
+        Self { keys, store, seen: Mutex::default() }
     }
 
     /// Whose tokens are taken.
@@ -114,8 +112,13 @@ impl Attestations {
         judge_header(token)?;
         let claims = self.signed(token, &header, aid.agent_uri.vendor(), now).await?;
         let (issued_at, expires_at) = judge(&claims, aid, now)?;
-        self.bind(token, &claims.jti, aid, expires_at, now)?;
-        let digest = data_encoding::HEXLOWER.encode(&Sha256::digest(token));
+        let digest = HEXLOWER.encode(&Sha256::digest(token));
+        let shown = ShownAttestation {
+            name: name(&claims),
+            instance: aid.instance_id.as_str().to_owned(),
+            digest: digest.clone(),
+        };
+        self.bind(shown, expires_at, now).await?;
         Ok(Attested {
             kind: "jwt".to_owned(),
             token: format!("sha256:{digest}"),
@@ -147,31 +150,37 @@ impl Attestations {
     }
 
     /// The first to show a token's name keeps it; the same token again is no replay.
-    fn bind(
+    async fn bind(
         &self,
-        token: &str,
-        jti: &str,
-        aid: &Aid,
+        shown: ShownAttestation,
         expires_at: Timestamp,
         now: Timestamp,
     ) -> Result<(), Error> {
-        let digest: [u8; 32] = Sha256::digest(token).into();
-        let mut all = self.seen.lock();
-        all.retain(|_, seen| seen.expires_at + CLOCK_SKEW > now);
-        if let Some(seen) = all.get(jti) {
-            let same = seen.instance == aid.instance_id && seen.digest == digest;
-            return if same { Ok(()) } else { Err(Code::AttestationReplayed.into()) };
+        if self.seen.lock().get(&shown.name).is_some_and(|(known, _)| *known == shown) {
+            return Ok(());
         }
+        if !self.store.bind_attestation(&shown, expires_at + CLOCK_SKEW, now).await? {
+            return Err(Code::AttestationReplayed.into());
+        }
+        let mut all = self.seen.lock();
+        all.retain(|_, (_, expires_at)| *expires_at + CLOCK_SKEW > now);
         if all.len() >= MAX_SEEN {
-            let soonest = all.iter().min_by_key(|(_, seen)| seen.expires_at);
-            if let Some(jti) = soonest.map(|(jti, _)| jti.clone()) {
-                all.remove(&jti);
+            let soonest = all.iter().min_by_key(|(_, (_, expires_at))| *expires_at);
+            if let Some(name) = soonest.map(|(name, _)| name.clone()) {
+                all.remove(&name);
             }
         }
-        let instance = aid.instance_id.clone();
-        all.insert(jti.to_owned(), Seen { instance, digest, expires_at });
+        all.insert(shown.name.clone(), (shown, expires_at));
         Ok(())
     }
+}
+
+/// What a token is known by: each issuer names its own.
+fn name(claims: &Said) -> String {
+    let mut hasher = Sha256::new_with_prefix(claims.iss.as_bytes());
+    hasher.update([0]);
+    hasher.update(claims.jti.as_bytes());
+    HEXLOWER.encode(&hasher.finalize())
 }
 
 /// What the claims say, against who the agent is; gives the times of issue and end.

@@ -62,9 +62,8 @@ impl NlService {
         let kind = delegated_action.kind();
         // What it may not do itself it hands to nobody.
         self.bounds(caller, kind, &meant).await?;
-        let acts = |aid: &Aid, all: &[Aid], now| {
-            aid.is_in_force_below(now, |one| named(all, one)).is_ok()
-        };
+        let acts =
+            |aid: &Aid, all: &[Aid], now| aid.is_in_force_below(now, |one| named(all, one)).is_ok();
         let subject = self.recipient(caller, delegate_to, acts).await?;
         let footing = self.footing(caller, scope(delegation_scope, vec![kind])?).await?;
         let session = self.session_of(caller)?;
@@ -298,7 +297,8 @@ impl NlService {
             let words = SafeText::words("no active agent ").as_they_wrote(uri);
             let words = words.and(" of the organization ");
             let words = words.as_they_wrote(&caller.aid.organization_id);
-            let suggestion = "Delegate to an agent of your organization that is registered and active.";
+            let suggestion =
+                "Delegate to an agent of your organization that is registered and active.";
             let fault = NlFault::new(Code::DelegationInvalid, words);
             fault.suggesting(SafeText::words(suggestion))
         }))

@@ -79,10 +79,13 @@ impl NlService {
         let (vault, log) = (Arc::clone(broker.vault()), broker.log().clone());
         Ok(Self {
             agents: Agents::new(&vault, log.clone())?,
-            attestations: Attestations::new(VendorKeys::new(
-                places.attestation_keys_file(),
-                Arc::new(ThroughEngine(Arc::clone(broker.engine()))),
-            )),
+            attestations: Attestations::new(
+                VendorKeys::new(
+                    places.attestation_keys_file(),
+                    Arc::new(ThroughEngine(Arc::clone(broker.engine()))),
+                ),
+                vault.store().clone(),
+            ),
             requires_attestation: config.require_attestation,
             grants: Arc::new(Grants::new(&vault, log.clone())),
             guard: Arc::new(GuardRules::new(places.guard_file()).logging(log.clone())),

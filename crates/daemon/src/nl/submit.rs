@@ -89,7 +89,8 @@ impl NlService {
             Ok(action) => (Some(action.kind()), action.purpose.clone(), action.dry_run),
             Err(unread) => (unread.kind, None, false),
         };
-        let account = Account { purpose, is_dry_run, ..self.account(caller, kind, request_id, received) };
+        let account =
+            Account { purpose, is_dry_run, ..self.account(caller, kind, request_id, received) };
         let mut course = Course::default();
         let done = match read {
             Ok(action) => Box::pin(self.attempt(caller, action, &account, &mut course)).await,

@@ -5,7 +5,7 @@ use keyless_core::{
     delegation::{Token, TokenId},
     grant::{Grant, GrantId, PermissionRef},
 };
-use keyless_store::{DelegationRow, GrantRow, StoreError, UseOf};
+use keyless_store::{DelegationRow, GrantRow, ShownAttestation, StoreError, UseOf};
 use serde_json::json;
 
 use crate::scene::{Engine, Scene, on_both};
@@ -14,6 +14,7 @@ on_both! {
     of_many_who_want_the_last_use_one_gets_it
     uses_are_had_together_or_not_at_all
     a_token_is_used_as_often_as_it_says
+    of_many_who_show_one_attestation_it_is_the_firsts
     of_many_who_show_one_proof_one_is_believed
 }
 
@@ -139,4 +140,33 @@ async fn of_many_who_show_one_proof_one_is_believed(engine: Engine) {
     assert!(!other.take_delegation_proof("p", until(30), until(90)).await.unwrap());
     assert!(scene.store.take_delegation_proof("r", until(120), until(91)).await.unwrap());
     assert!(other.take_delegation_proof("p", until(30), until(90)).await.unwrap());
+}
+
+async fn of_many_who_show_one_attestation_it_is_the_firsts(engine: Engine) {
+    let scene = Scene::new(engine).await;
+    let other = scene.opened_again().await;
+    let now = Timestamp::from_second(1_800_000_000).unwrap();
+    let until = now + SignedDuration::from_secs(30);
+    let shown = |instance: &str, digest: &str| ShownAttestation {
+        name: "n".to_owned(),
+        instance: instance.to_owned(),
+        digest: digest.to_owned(),
+    };
+    let (one, two) = (shown("a", "d"), shown("b", "d"));
+    let (first, second) = tokio::join!(
+        scene.store.bind_attestation(&one, until, now),
+        other.bind_attestation(&two, until, now)
+    );
+    assert_ne!(first.as_ref().unwrap(), second.as_ref().unwrap());
+    let (owner, late) = if first.unwrap() { (one, two) } else { (two, one) };
+    for store in [&scene.store, &other] {
+        assert!(store.bind_attestation(&owner, until, now).await.unwrap());
+        assert!(!store.bind_attestation(&late, until, now).await.unwrap());
+        let changed = shown(&owner.instance, "e");
+        assert!(!store.bind_attestation(&changed, until, now).await.unwrap());
+    }
+    // It is kept for as long as any broker's clock could take it, and no longer.
+    let at = |seconds| until + SignedDuration::from_secs(seconds);
+    assert!(!other.bind_attestation(&late, until, at(60)).await.unwrap());
+    assert!(other.bind_attestation(&late, until, at(61)).await.unwrap());
 }

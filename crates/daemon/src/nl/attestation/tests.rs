@@ -62,12 +62,12 @@ fn vendor(algorithm: Algorithm) -> Vendor {
 }
 
 impl Vendor {
-    fn attestations(&self, folder: &tempfile::TempDir) -> Attestations {
+    async fn attestations(&self, folder: &tempfile::TempDir) -> Attestations {
         let mut jwk = self.jwk.clone();
         jwk["kid"] = json!("k1");
         let file = folder.path().join("keys.json");
         fs::write(&file, json!({ "acme.corp": { "keys": [jwk] } }).to_string()).unwrap();
-        Attestations::new(by_file(file))
+        Attestations::new(by_file(file), store_in(folder).await)
     }
 
     fn sign(&self, change: impl Fn(&mut Value)) -> String {
@@ -89,6 +89,10 @@ impl Fetch for Offline {
     fn fetch<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<Vec<u8>, Error>> {
         Box::pin(async { Err(invalid("offline")) })
     }
+}
+
+async fn store_in(folder: &tempfile::TempDir) -> Store {
+    Store::create_or_open(&folder.path().join("store.db")).await.unwrap()
 }
 
 fn by_file(file: PathBuf) -> VendorKeys {
@@ -117,8 +121,12 @@ fn code(outcome: Result<Attested, Error>) -> Result<(), Code> {
 async fn a_vendors_signature_is_taken() {
     for algorithm in ALGORITHMS {
         let (folder, vendor) = (tempfile::tempdir().unwrap(), vendor(algorithm));
-        let attested =
-            vendor.attestations(&folder).check(&vendor.sign(|_| ()), &aid(1), now()).await.unwrap();
+        let attested = vendor
+            .attestations(&folder)
+            .await
+            .check(&vendor.sign(|_| ()), &aid(1), now())
+            .await
+            .unwrap();
         assert_eq!(attested.issuer, "acme.corp");
         assert!(attested.token.starts_with("sha256:"), "the token itself is not kept");
     }
@@ -127,7 +135,7 @@ async fn a_vendors_signature_is_taken() {
 #[tokio::test]
 async fn what_the_standards_allow_is_taken() {
     let (folder, vendor) = (tempfile::tempdir().unwrap(), vendor(Algorithm::ES256));
-    let all = vendor.attestations(&folder);
+    let all = vendor.attestations(&folder).await;
     let token = vendor.sign(|claims| {
         claims["aud"] = json!(["other", "nl-protocol"]);
         (claims["iat"], claims["exp"]) = (json!(1_769_999_999.5), json!(1_770_000_000.5));
@@ -155,10 +163,11 @@ async fn keys_for_something_else_are_passed_over() {
         key
     };
     let file = folder.path().join("keys.json");
+    let token = vendor.sign(|_| ());
     let check = async |keys: Vec<Value>| {
         fs::write(&file, json!({ "acme.corp": { "keys": keys } }).to_string()).unwrap();
-        let all = Attestations::new(by_file(file.clone()));
-        code(all.check(&vendor.sign(|_| ()), &aid(1), now()).await)
+        let all = Attestations::new(by_file(file.clone()), store_in(&folder).await);
+        code(all.check(&token, &aid(1), now()).await)
     };
     let others = [
         json!({ "use": "enc" }),
@@ -176,7 +185,7 @@ async fn keys_for_something_else_are_passed_over() {
 #[tokio::test]
 async fn what_is_wrong_with_a_token_is_refused() {
     let (folder, vendor) = (tempfile::tempdir().unwrap(), vendor(Algorithm::ES256));
-    let all = vendor.attestations(&folder);
+    let all = vendor.attestations(&folder).await;
     let signed = |pointer: &'static str, value: Value| {
         vendor.sign(move |claims| *claims.pointer_mut(pointer).unwrap() = value.clone())
     };
@@ -206,7 +215,8 @@ async fn what_is_wrong_with_a_token_is_refused() {
     let secret = EncodingKey::from_secret(b"shared");
     let shared = encode(&Header::new(Algorithm::HS256), &json!({}), &secret).unwrap();
     assert_eq!(code(all.check(&shared, &aid(1), now()).await), Err(Code::AttestationInvalid));
-    let nobody = Attestations::new(by_file(folder.path().join("none.json")));
+    let none = by_file(folder.path().join("none.json"));
+    let nobody = Attestations::new(none, store_in(&folder).await);
     assert_eq!(
         code(nobody.check(&vendor.sign(|_| ()), &aid(1), now()).await),
         Err(Code::AttestationInvalid)
@@ -216,7 +226,7 @@ async fn what_is_wrong_with_a_token_is_refused() {
 #[tokio::test]
 async fn a_token_belongs_to_who_showed_it_first() {
     let (folder, vendor) = (tempfile::tempdir().unwrap(), vendor(Algorithm::ES256));
-    let all = vendor.attestations(&folder);
+    let all = vendor.attestations(&folder).await;
     let token = vendor.sign(|_| ());
     assert_eq!(code(all.check(&token, &aid(1), now()).await), Ok(()));
     let mut trusted = aid(1);
@@ -225,6 +235,11 @@ async fn a_token_belongs_to_who_showed_it_first() {
     assert_eq!(code(all.check(&token, &aid(2), now()).await), Err(Code::AttestationReplayed));
     let other = vendor.sign(|claims| claims["exp"] = json!(NOW + 1800));
     assert_eq!(code(all.check(&other, &aid(1), now()).await), Err(Code::AttestationReplayed));
+    // At another broker of the store, or after a start, as well; and so it is until it is over.
+    let elsewhere = vendor.attestations(&folder).await;
+    assert_eq!(code(elsewhere.check(&token, &aid(2), now()).await), Err(Code::AttestationReplayed));
+    assert_eq!(code(elsewhere.check(&other, &aid(1), now()).await), Err(Code::AttestationReplayed));
+    assert_eq!(code(elsewhere.check(&token, &aid(1), now()).await), Ok(()));
 }
 
 #[tokio::test]
@@ -249,7 +264,7 @@ async fn an_organization_vouches_for_its_own_agents() {
         let attestation = attest(&vault, &log, &aid(1), &path, life).await.unwrap();
         let file = folder.path().join("keys.json");
         fs::write(&file, attestation.vendor_keys.to_string()).unwrap();
-        let all = Attestations::new(by_file(file));
+        let all = Attestations::new(by_file(file), vault.store().clone());
         let checked = all.check(&attestation.token, &aid(1), Timestamp::now()).await;
         assert_eq!(checked.unwrap().issuer, "acme.corp", "{name}");
         let long = attest(&vault, &log, &aid(1), &path, SignedDuration::from_hours(25)).await;
