@@ -10,7 +10,7 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use jiff::{SignedDuration, Timestamp};
@@ -25,6 +25,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, futures::Notified};
 
 use self::pace::Pace;
+pub(crate) use self::pace::Reached;
 use crate::broker::{agent, fill_random};
 
 mod pace;
@@ -97,6 +98,11 @@ impl Requests {
         let make =
             |full_id| Request::new(full_id, path.cloned(), asked.clone(), session, life, now);
         self.admit(make, draw).await
+    }
+
+    /// The limit that keeps a session from asking a person now.
+    pub(crate) fn reached(&self, session: &str) -> Option<Reached> {
+        self.pace.lock().reached(session, Instant::now())
     }
 
     /// Records the request of the first identity drawn whose name no other has that is kept in this store.

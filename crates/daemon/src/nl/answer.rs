@@ -111,7 +111,8 @@ impl Outcome {
             body["request_id"] = request.into();
         }
         let body = message.answered(self.kind, body, &id, now);
-        let rate = rate.or_else(|| self.spent());
+        // The window that is spent is the one to be told of.
+        let rate = self.spent().or(rate);
         Answered { status: self.status, body, rate, retry_after: self.retry_after() }
     }
 

@@ -7,15 +7,18 @@
 use data_encoding::HEXLOWER;
 use jiff::Timestamp;
 use keyless_core::{
-    Code, Destination, SafeText, SecretPath,
+    Code, Destination, Error, SafeText, SecretPath,
     action::{Action, Deed, TemplateSource},
     approval::{Asked, MAX_DEED_REASON_CHARS, WantedAction},
     nl_message::NlFault,
 };
 use sha2::{Digest, Sha256};
 
-use super::{caller::Caller, resolve::Meant, service::NlService};
-use crate::approvals::{Question, Stand};
+use super::{caller::Caller, rates::spent, resolve::Meant, service::NlService};
+use crate::{
+    approvals::{Question, Stand},
+    requests::Reached,
+};
 
 /// As much of a purpose as a person is shown, in characters: it says nothing of what is done.
 const PURPOSE_SHOWN: usize = 80;
@@ -51,7 +54,8 @@ impl NlService {
             path,
             asked: Asked::ActionApproval { wanted: Box::new(wanted) },
         };
-        match self.requests.stand(question).await? {
+        let stand = self.requests.stand(question).await;
+        match stand.map_err(|error| self.too_often(caller, error))? {
             Stand::Passed => Ok(()),
             Stand::Waits(request) => {
                 let left = request.expires_at.duration_since(Timestamp::now()).as_secs();
@@ -62,6 +66,20 @@ impl NlService {
                     .with("retry_after_seconds", AGAIN)
                     .suggesting(SafeText::words("Send the same again once it is approved.")))
             }
+        }
+    }
+
+    /// An error, with when another try may do where too much was asked of a person.
+    fn too_often(&self, caller: &Caller, error: Error) -> NlFault {
+        let is_one_too_many = error.code() == Code::RateLimited;
+        let reached = self.requests.reached(caller.aid.instance_id.as_str());
+        match reached.filter(|_| is_one_too_many) {
+            Some(Reached { limit, is_own, wait }) => {
+                let limit = u32::try_from(limit).unwrap_or(u32::MAX);
+                let scope = if is_own { "per_agent" } else { "all_agents" };
+                spent(error.into(), limit, wait.as_secs() + 1, scope)
+            }
+            None => error.into(),
         }
     }
 }

@@ -119,16 +119,22 @@ impl Rates {
         let oldest = window.front().copied().unwrap_or(now);
         let reset = WINDOW.saturating_sub(now.duration_since(oldest)).as_secs() + 1;
         if used >= limit {
-            return Err(NlFault::from(Code::RateLimited)
-                .with("limit", limit)
-                .with("window_seconds", WINDOW.as_secs())
-                .with("reset_at", format!("{:.3}", Timestamp::now() + Duration::from_secs(reset)))
-                .with("retry_after_seconds", reset)
-                .with("scope", scope));
+            return Err(spent(Code::RateLimited.into(), limit, reset, scope));
         }
         window.push_back(now);
         Ok(RateState { limit, remaining: limit - used - 1, reset })
     }
+}
+
+/// With what chapter 08, 8.3, has about a minute's window in which nothing is left: `reset`, the seconds until something
+/// is.
+pub(super) fn spent(fault: NlFault, limit: u32, reset: u64, scope: &'static str) -> NlFault {
+    fault
+        .with("limit", limit)
+        .with("window_seconds", WINDOW.as_secs())
+        .with("reset_at", format!("{:.3}", Timestamp::now() + Duration::from_secs(reset)))
+        .with("retry_after_seconds", reset)
+        .with("scope", scope)
 }
 
 #[cfg(test)]

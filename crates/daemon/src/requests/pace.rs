@@ -16,6 +16,17 @@ const TOGETHER: usize = 30;
 /// sessions for it has no more than this.
 const TOGETHER_WITH_FIRST: usize = 60;
 
+/// A limit that is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Reached {
+    /// So many a minute.
+    pub(crate) limit: usize,
+    /// Whether it is the session's own, or that of all.
+    pub(crate) is_own: bool,
+    /// For how long.
+    pub(crate) wait: Duration,
+}
+
 /// The requests of the last minute.
 #[derive(Debug, Default)]
 pub(super) struct Pace(VecDeque<(Instant, String)>);
@@ -30,20 +41,30 @@ impl Pace {
         while self.0.front().is_some_and(|(then, _)| now.duration_since(*then) >= MINUTE) {
             self.0.pop_front();
         }
-        let own = self.0.iter().filter(|(_, other)| other == session).count();
-        let together = if own == 0 { TOGETHER_WITH_FIRST } else { TOGETHER };
-        let refuse = |whose, most: usize| {
-            let words = SafeText::words(whose).and(": at most ").and(most).and(" in a minute");
-            Err(Error::with(Code::RateLimited, words))
-        };
-        if own >= PER_SESSION {
-            return refuse("of one session", PER_SESSION);
-        }
-        if self.0.len() >= together {
-            return refuse("of all sessions together", together);
+        if let Some(Reached { limit, is_own, .. }) = self.reached(session, now) {
+            let whose = if is_own { "of one session" } else { "of all sessions together" };
+            let words = SafeText::words(whose).and(": at most ").and(limit).and(" in a minute");
+            return Err(Error::with(Code::RateLimited, words));
         }
         self.0.push_back((now, session.to_owned()));
         Ok(())
+    }
+
+    /// The limit that keeps a session from asking now.
+    pub(super) fn reached(&self, session: &str, now: Instant) -> Option<Reached> {
+        let recent = self.0.iter().filter(|(then, _)| now.duration_since(*then) < MINUTE);
+        let all: Vec<_> = recent.collect();
+        let own: Vec<_> = all.iter().filter(|(_, other)| other == session).copied().collect();
+        let together = if own.is_empty() { TOGETHER_WITH_FIRST } else { TOGETHER };
+        let limits = [(own, PER_SESSION, true), (all, together, false)];
+        limits.into_iter().find(|(asked, limit, _)| asked.len() >= *limit).map(
+            |(asked, limit, is_own)| {
+                // The one whose going makes room.
+                let (then, _) = asked[asked.len() - limit];
+                let wait = MINUTE.saturating_sub(now.duration_since(*then));
+                Reached { limit, is_own, wait }
+            },
+        )
     }
 }
 
@@ -65,6 +86,10 @@ mod tests {
         };
         assert!(full(&mut pace, "a", start));
         assert_eq!(refused(&mut pace, "a"), "of one session: at most 10 in a minute");
+        let wait = MINUTE / 2;
+        let reached = Some(Reached { limit: PER_SESSION, is_own: true, wait });
+        assert_eq!(pace.reached("a", start + wait), reached);
+        assert_eq!(pace.reached("a", start + MINUTE), None);
         assert!(full(&mut pace, "b", start) && full(&mut pace, "c", start));
         pace.step_at("d", start).unwrap();
         assert_eq!(refused(&mut pace, "d"), "of all sessions together: at most 30 in a minute");

@@ -201,6 +201,28 @@ fn what_a_known_agent_is_refused_is_on_record() {
 }
 
 #[test]
+fn who_asks_a_person_too_often_is_told_when_to_ask_again() {
+    let world = with_secrets();
+    let served = Served::start(&world);
+    granted_with(&world, AGENT, &["db/*"], &["--approve"]);
+    let ask = |number: usize| {
+        let template = format!("true {number} {{{{nl:db/PASSWORD}}}}");
+        json!({ "over": "http", "action": { "type": "exec", "template": template } })
+    };
+    let answers = served.client(&json!((0..11).map(ask).collect::<Vec<_>>()));
+    assert_eq!(told(&answers[9]), (403, "NL-E204"), "{}", answers[9]);
+    let refused = &answers[10];
+    assert_eq!(told(refused), (429, "NL-E202"), "{refused}");
+    let detail = &refused["body"]["error"]["detail"];
+    assert_eq!((&detail["limit"], &detail["scope"]), (&json!(10), &json!("per_agent")), "{detail}");
+    assert_eq!(detail["window_seconds"], 60, "{detail}");
+    let (again, reset) = (detail["retry_after_seconds"].as_u64(), detail["reset_at"].as_str());
+    assert!(again.is_some_and(|wait| (1..=61).contains(&wait)) && reset.is_some(), "{detail}");
+    assert_eq!(refused["retry_after"], again.unwrap().to_string(), "{refused}");
+    assert_eq!((&refused["limit"], &refused["remaining"]), (&json!("10"), &json!("0")));
+}
+
+#[test]
 fn a_flood_is_an_entry_and_does_not_flood_the_log() {
     let world = with_secrets();
     let served = Served::start(&world);
