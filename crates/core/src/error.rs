@@ -645,6 +645,10 @@ codes! {
     TotpWrong = "totp_wrong", "NL-E100", 401, Locked, Agent, true,
         "ask the operator for the code that the app shows now",
         "The code is not right.";
+    /// It is answered over another kind of connection alone.
+    TransportUnfit = "transport_unfit", "NL-E205", 421, Refused, Agent, false,
+        "use the socket, stdio or TLS",
+        "This is not answered over this connection.";
     /// A reference to another organization that is no partner.
     TrustDomainUnknown = "trust_domain_unknown", "NL-E700", 404, Refused, Operator, false,
         "use a secret of this organization",

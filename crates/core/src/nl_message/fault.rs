@@ -148,8 +148,8 @@ pub fn nl_name(code: Code) -> String {
 /// The HTTP status that chapter 08 (6.4 to 6.11) gives a code's number. What has a number of its neighbours' for want of one of
 /// its own, and those that are ours alone, keep their own status.
 pub fn nl_status(code: Code) -> u16 {
-    // Another host than the connection's: 421 says to come by another (C-06).
-    if code == Code::AuthorityMismatch {
+    // Another host than the connection's, or a connection that won't do: 421 says to come by another (C-06).
+    if matches!(code, Code::AuthorityMismatch | Code::TransportUnfit) {
         return 421;
     }
     match code.nl_code() {
@@ -225,7 +225,8 @@ mod tests {
             (500, "E307 E308 E500 E502"),
             (502, "E305 E708"),
         ];
-        for code in Code::ALL.iter().filter(|code| **code != Code::AuthorityMismatch) {
+        let elsewhere = [Code::AuthorityMismatch, Code::TransportUnfit];
+        for code in Code::ALL.iter().filter(|code| !elsewhere.contains(code)) {
             let number = code.nl_code().strip_prefix("NL-").unwrap();
             let listed = registry.iter().find(|(_, numbers)| numbers.contains(number));
             if number != "EX01" {

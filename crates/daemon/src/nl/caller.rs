@@ -65,7 +65,11 @@ impl Presented {
 
     /// Who a message is from: what it says, which must be what the connection said, if that said anything.
     pub(crate) fn claim(&self, payload: &Map<String, Value>) -> Result<AgentClaim, NlFault> {
-        let said = payload.get("agent").and_then(Value::as_object).and_then(claim_of);
+        let said = match payload.get("agent") {
+            None | Some(Value::Null) => None,
+            // What can't be read must not pass for nothing: the message would be done as somebody else's.
+            Some(said) => Some(said.as_object().and_then(claim_of).ok_or_else(no_claim)?),
+        };
         let same = |said: &AgentClaim, known: &AgentClaim| {
             (&said.agent_uri, &said.instance_id) == (&known.agent_uri, &known.instance_id)
         };
@@ -84,12 +88,14 @@ impl Presented {
                 let words = SafeText::words("no agent is named, and no credential is shown");
                 Err(NlFault::new(Code::AgentUnknown, words))
             }
-            (None, None) => {
-                let words = SafeText::words("agent has agent_uri and instance_id");
-                Err(NlFault::new(Code::MessageMalformed, words))
-            }
+            (None, None) => Err(no_claim()),
         }
     }
+}
+
+fn no_claim() -> NlFault {
+    let words = SafeText::words("agent is an object with agent_uri and instance_id");
+    NlFault::new(Code::MessageMalformed, words)
 }
 
 /// The three members that name an agent.

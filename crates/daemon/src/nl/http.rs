@@ -277,7 +277,7 @@ fn plain_discovery() -> NlFault {
     let words = SafeText::words(
         "discovery is not answered without TLS; send discovery_request over the socket or stdio",
     );
-    NlFault::new(Code::AuthorityMismatch, words).with("use", "discovery_request")
+    NlFault::new(Code::TransportUnfit, words).with("use", "discovery_request")
 }
 
 fn no_route(method: &Method, path: &str) -> NlFault {
@@ -332,6 +332,14 @@ mod tests {
 
     use super::*;
     use crate::nl::scene::Served;
+
+    #[test]
+    fn discovery_without_tls_is_refused_in_its_own_words() {
+        let fault = plain_discovery();
+        assert_eq!(fault.status(), 421);
+        let told = fault.error().message();
+        assert!(told.contains("TLS") && !told.contains("another host"), "{told}");
+    }
 
     #[tokio::test]
     async fn who_only_sits_there_keeps_no_agent_out() {

@@ -302,9 +302,14 @@ impl NlService {
             }
             None => {}
         }
-        let acting = match payload.get("delegation").and_then(Value::as_object) {
-            Some(shown) => Some(self.acting(shown, presented.standing).await?),
-            None => None,
+        let acting = match payload.get("delegation") {
+            None | Some(Value::Null) => None,
+            Some(Value::Object(shown)) => Some(self.acting(shown, presented.standing).await?),
+            // Passed over, it would leave the agent its own grants, which it did not mean to use.
+            Some(_) => {
+                let words = SafeText::words("delegation is an object with token_id");
+                return Err(NlFault::new(Code::MessageMalformed, words));
+            }
         };
         let delegation = acting.as_ref().map(|acting| acting.token.chain.clone());
         let delegation = delegation.unwrap_or_default();

@@ -177,6 +177,7 @@ fn what_a_known_agent_is_refused_is_on_record() {
     let cases = [
         (json!({ "agent": attested }), (401, "NL-E106"), "attestation_invalid"),
         (json!({ "delegation": unknown }), (400, "NL-E704"), "delegation_invalid"),
+        (json!({ "delegation": "x" }), (400, "NL-E800"), "message_malformed"),
         (other, (409, "NL-E802"), "message_replayed"),
         (batch(0), (400, "NL-E800"), "message_malformed"),
         (batch(21), (400, "NL-E800"), "message_malformed"),
@@ -220,6 +221,27 @@ fn who_asks_a_person_too_often_is_told_when_to_ask_again() {
     assert!(again.is_some_and(|wait| (1..=61).contains(&wait)) && reset.is_some(), "{detail}");
     assert_eq!(refused["retry_after"], again.unwrap().to_string(), "{refused}");
     assert_eq!((&refused["limit"], &refused["remaining"]), (&json!("10"), &json!("0")));
+}
+
+#[test]
+fn what_can_not_be_read_does_not_pass_for_nothing() {
+    let world = with_secrets();
+    let served = Served::start(&world);
+    let actions = |changes: &Value| post("/nl/v1/actions", &bare(&served, changes));
+    let cases = [
+        json!({ "agent": "x" }),
+        json!({ "agent": [] }),
+        json!({ "agent": { "agent_uri": AGENT } }),
+        json!({ "delegation": [] }),
+        json!({ "delegation": true }),
+    ];
+    let answers = served.client(&json!(cases.iter().map(actions).collect::<Vec<_>>()));
+    for (changes, answer) in cases.iter().zip(&answers) {
+        assert_eq!(told(answer), (400, "NL-E800"), "{changes}: {answer}");
+    }
+    // The headers say who it is; nothing is said here.
+    let silent = json!({ "agent": null, "delegation": null });
+    assert_eq!(served.client(&json!([actions(&silent)]))[0]["body"]["status"], "success");
 }
 
 #[test]
