@@ -169,11 +169,17 @@ impl Token {
         }
         let Order { issuer, subject, scope, life, root, grant, grant_until, .. } = order;
         let Order { parent, categories, max_depth, .. } = order;
+        // The bound of now holds as well as that of when the parent was made: the chain has its root and its agents.
+        let made_before = parent.map_or(0, |parent| parent.chain.len().saturating_sub(1));
+        let made = u32::try_from(made_before + 1).unwrap_or(u32::MAX);
+        let left = max_depth.checked_sub(made).ok_or(Code::DelegationTooDeep)?;
         let depth = match parent {
-            Some(parent) => parent.delegation_depth_remaining.checked_sub(1),
-            None => max_depth.checked_sub(1),
+            Some(parent) => {
+                let above = parent.delegation_depth_remaining.checked_sub(1);
+                above.ok_or(Code::DelegationTooDeep)?.min(left)
+            }
+            None => left,
         };
-        let depth = depth.ok_or(Code::DelegationTooDeep)?;
         let longest = if scope.max_uses == 1 { MAX_SINGLE_USE_LIFE } else { MAX_LIFE };
         let mut expires_at = (now + life.min(longest)).min(grant_until);
         if let Some(parent) = parent {

@@ -25,6 +25,9 @@ use crate::{
     window::UnlockConfig,
 };
 
+/// The most that `[nl] max_delegation_depth` may be: each link is read at each use.
+const MAX_DEPTH: u32 = 16;
+
 /// The whole file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -192,6 +195,9 @@ impl Config {
         config.audit.check()?;
         config.marks()?;
         config.nl.scale().map_err(|error| format!("[nl.threat]: {error}"))?;
+        if config.nl.max_depth() > MAX_DEPTH {
+            return Err(format!("max_delegation_depth is 0 to {MAX_DEPTH}"));
+        }
         match config.nl.tempfile_seconds {
             None | Some(1..=600) => Ok(config),
             Some(_) => Err("tempfile_seconds is 1 to 600".to_owned()),
@@ -353,6 +359,9 @@ mod tests {
         // It would refuse everything.
         let none = Config::parse("[egress.limits]\nconnections = 0").unwrap_err();
         assert!(none.contains("connections") && none.contains("nonzero"), "{none}");
+        let deep = Config::parse("[nl]\nmax_delegation_depth = 17").unwrap_err();
+        assert!(deep.contains("max_delegation_depth is 0 to 16"), "{deep}");
+        assert_eq!(Config::parse("[nl]\nmax_delegation_depth = 0").unwrap().nl.max_depth(), 0);
         for numbers in ["tempfile_seconds = 0", "[nl.threat]\nweights = { T8 = 101 }"] {
             assert!(Config::parse(&format!("[nl]\n{numbers}")).is_err(), "{numbers}");
         }

@@ -35,6 +35,16 @@ fn scope(secrets: &[&str], max_uses: u64) -> TokenScope {
 
 /// Agent `from` hands `scope` to the next one.
 fn hand_on(from: usize, scope: TokenScope, parent: Option<&Token>) -> Result<Token, Code> {
+    hand_on_at_most(3, from, scope, parent)
+}
+
+/// The same where work may be handed on so often.
+fn hand_on_at_most(
+    max_depth: u32,
+    from: usize,
+    scope: TokenScope,
+    parent: Option<&Token>,
+) -> Result<Token, Code> {
     let grant = GrantId::parse("grant_1").unwrap();
     let order = Order {
         issuer: (&uri(from), &instance(from)),
@@ -46,7 +56,7 @@ fn hand_on(from: usize, scope: TokenScope, parent: Option<&Token>) -> Result<Tok
         grant_until: now() + 2.hours(),
         parent,
         categories: &Categories::default(),
-        max_depth: 3,
+        max_depth,
     };
     Token::issue(order, (TokenId::parse(IDS[from]).unwrap(), "bm9uY2U=".to_owned()), now())
 }
@@ -103,6 +113,23 @@ fn a_chain_of_agents_narrows() {
     assert_eq!(use_it(&[whole, first.clone()], 2, "x/k8s/deploy-token", 0, now()), Ok(()));
     let wider = [Token { scope: scope(&["*"], 5), ..second }, first];
     assert_eq!(use_it(&wider, 2, "x/k8s/other", 0, now()), Err(Code::DelegationSubset));
+}
+
+#[test]
+fn work_is_handed_on_as_often_as_it_may_now() {
+    let on = |max_depth: u32, from: usize, parent: Option<&Token>| {
+        hand_on_at_most(max_depth, from, scope(&["k8s/*"], 5), parent)
+    };
+    assert_eq!(on(0, 0, None), Err(Code::DelegationTooDeep));
+    assert_eq!(on(1, 0, None).unwrap().delegation_depth_remaining, 0);
+    let first = on(3, 0, None).unwrap();
+    // What was made while more was allowed is handed on no further than is allowed now.
+    for max_depth in [0, 1] {
+        assert_eq!(on(max_depth, 1, Some(&first)), Err(Code::DelegationTooDeep));
+    }
+    assert_eq!(on(2, 1, Some(&first)).unwrap().delegation_depth_remaining, 0);
+    // Nor does more being allowed give it more.
+    assert_eq!(on(16, 1, Some(&first)).unwrap().delegation_depth_remaining, 1);
 }
 
 #[test]

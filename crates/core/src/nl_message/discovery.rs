@@ -17,6 +17,8 @@ pub struct Discovery {
     pub requests_per_minute: u32,
     /// Which text rules where two can't both be kept.
     pub profile: Profile,
+    /// How often work may be handed on; 0 never.
+    pub max_delegation_depth: u32,
     /// Whose word for agents is taken.
     pub attestation_issuers: Vec<AttestationIssuer>,
 }
@@ -61,7 +63,8 @@ impl Discovery {
                 "credential_types": ["api_key"],
                 "max_message_size_bytes": MAX_MESSAGE_BYTES,
                 "max_timeout_ms": 600_000,
-                "supports_delegation": true,
+                "supports_delegation": self.max_delegation_depth > 0,
+                "max_delegation_depth": self.max_delegation_depth,
                 "supports_federation": false,
                 "supports_dry_run": true,
                 "supports_batch_actions": true,
@@ -104,6 +107,7 @@ mod tests {
             base_url: Some("https://a.test".into()),
             requests_per_minute: 120,
             profile: Profile::Final,
+            max_delegation_depth: 3,
             attestation_issuers: vec![AttestationIssuer {
                 issuer: "anthropic.com".to_owned(),
                 jwks_uri: None,

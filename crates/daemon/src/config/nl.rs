@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, time::Duration}
 use jiff::SignedDuration;
 use keyless_core::{
     Grace,
+    delegation::DEFAULT_MAX_DEPTH,
     nl_message::Profile,
     threat::{AttackType, Scale, ScaleError},
 };
@@ -43,6 +44,8 @@ pub struct NlConfig {
     pub deprecated_hours: Option<u32>,
     /// After how many hours without a message an agent is suspended; 0 never.
     pub idle_hours: Option<u16>,
+    /// How often work may be handed on, from agent to agent; 0 never, 3 when absent.
+    pub max_delegation_depth: Option<u32>,
     /// Who is told that a secret was rotated or must not be used any more.
     pub webhooks: Vec<Webhook>,
 }
@@ -90,6 +93,11 @@ impl NlConfig {
     /// How long a command with a value in a file may take.
     pub fn tempfile_life(&self) -> Duration {
         Duration::from_secs(self.tempfile_seconds.map_or(TEMPFILE_SECONDS, u64::from))
+    }
+
+    /// How often work may be handed on.
+    pub fn max_depth(&self) -> u32 {
+        self.max_delegation_depth.unwrap_or(DEFAULT_MAX_DEPTH)
     }
 
     /// For how long values that were replaced are given.

@@ -15,8 +15,7 @@ use keyless_core::{
     action::{Action, ActionResponse, ActionResult, Deed, DelegationScope, OutputEncoding},
     agent::{AgentUri, Aid, InstanceId},
     delegation::{
-        DEFAULT_MAX_DEPTH, MAX_SINGLE_USE_LIFE, MIN_TRUST, Order, Presented, Token, TokenId,
-        TokenScope, may_be_handed,
+        MAX_SINGLE_USE_LIFE, MIN_TRUST, Order, Presented, Token, TokenId, TokenScope, may_be_handed,
     },
     grant::{Categories, SecretPattern, Subject},
     nl_message::{MessageType, NlFault},
@@ -371,7 +370,7 @@ impl NlService {
             grant_until: footing.until,
             parent: caller.acting.as_ref().map(|acting| &acting.token),
             categories: &footing.categories,
-            max_depth: DEFAULT_MAX_DEPTH,
+            max_depth: self.max_depth,
         };
         if let Some(words) = order.fault() {
             return Err(unsound(words));

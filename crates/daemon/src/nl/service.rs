@@ -52,6 +52,8 @@ pub(crate) struct NlService {
     pub(super) grants: Arc<Grants>,
     pub(super) guard: Arc<GuardRules>,
     pub(super) delegations: Delegations,
+    /// How often work may be handed on.
+    pub(super) max_depth: u32,
     pub(super) detection: Detection,
     /// After how long without a message an agent is suspended.
     pub(super) idle: Option<SignedDuration>,
@@ -90,6 +92,7 @@ impl NlService {
             grants: Arc::new(Grants::new(&vault, log.clone())),
             guard: Arc::new(GuardRules::new(places.guard_file()).logging(log.clone())),
             delegations: Delegations::new(&vault, log.clone()),
+            max_depth: config.max_depth(),
             detection: Detection::new(&vault, log.clone(), config)?,
             idle: config.idle(),
             grace: config.grace(),
@@ -393,6 +396,7 @@ impl NlService {
             base_url: self.base_url.get().cloned(),
             requests_per_minute: AGENT_LIMIT,
             profile: self.limits.profile,
+            max_delegation_depth: self.max_depth,
             attestation_issuers: self.attestations.issuers(),
         };
         Outcome::done(MessageType::DiscoveryResponse, 200, discovery.document())

@@ -144,6 +144,27 @@ fn what_was_handed_to_an_agent_ends_when_it_is_stopped() {
 }
 
 #[test]
+fn the_operator_says_how_often_work_is_handed_on() {
+    let world = with_secrets();
+    let served = Served::with(&world, "max_delegation_depth = 0");
+    granted(&world, AGENT, &["db/*"]);
+    let scope = json!({ "secrets": ["db/PASSWORD"], "actions": ["exec"], "max_uses": 1 });
+    let wanted = json!({ "delegate_to": HELPER, "delegation_scope": scope });
+    let told = served.client(&json!([
+        { "door": "unix", "send": ["delegation_request", wanted] },
+        { "over": "http", "method": "GET", "path": "/.well-known/nl-protocol" },
+    ]));
+    assert_eq!(told[0]["error"]["code"], "NL-E703", "{}", told[0]);
+    let message = told[0]["error"]["message"].as_str().unwrap();
+    assert!(message.contains("max_delegation_depth is 0"), "{message}");
+    let can = &told[1]["body"]["capabilities"];
+    assert_eq!(
+        (&can["supports_delegation"], &can["max_delegation_depth"]),
+        (&json!(false), &json!(0))
+    );
+}
+
+#[test]
 fn tools_prove_for_the_agent_that_they_are_of() {
     let world = with_secrets();
     let served = three(&world);

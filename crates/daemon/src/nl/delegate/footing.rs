@@ -1,4 +1,4 @@
-//! On which grant a delegation stands.
+//! On which grants a delegation stands.
 
 use jiff::Timestamp;
 use keyless_core::{
@@ -8,26 +8,36 @@ use keyless_core::{
     nl_message::NlFault,
 };
 
+use super::unsound;
 use crate::nl::{caller::Caller, resolve::subject, service::NlService};
 
 /// What may be handed on, and why.
 pub(super) struct Footing {
     pub(super) scope: TokenScope,
     pub(super) categories: Categories,
-    /// The grant that lets its issuer do all of it.
+    /// Of the grants that let its issuer do all of it the one that ends first.
     pub(super) grant: GrantId,
     /// Until when that holds.
     pub(super) until: Timestamp,
 }
 
 impl NlService {
-    /// The grant that lets the caller hand all of a scope on: of several the one that holds longest. A secret's name
+    /// The grants that let the caller hand all of a scope on: of several the ones that hold longest. A secret's name
     /// that no grant of theirs has in this form is taken for the secrets that it names to them.
     pub(super) async fn footing(
         &self,
         caller: &Caller,
         scope: TokenScope,
     ) -> Result<Footing, NlFault> {
+        if self.max_depth == 0 {
+            let words =
+                SafeText::words("work is not handed on here: [nl] max_delegation_depth is 0");
+            let suggestion = SafeText::words("Do it yourself, or ask the operator.");
+            return Err(NlFault::new(Code::DelegationTooDeep, words).suggesting(suggestion));
+        }
+        if scope.secrets.is_empty() {
+            return Err(unsound("the scope names no secrets"));
+        }
         let grants = self.grants.refresh().await?.index;
         let secrets = self.vault.list().await?;
         let categories = Categories::of(secrets.iter().map(|secret| &secret.path));
@@ -52,53 +62,63 @@ impl NlService {
             if parent.is_some_and(|parent| !scope.is_within(parent, &categories)) {
                 continue;
             }
-            if let Some((grant, until)) = self.longest(caller, &scope, &categories).await? {
+            if let Some((grant, until)) = self.together(caller, &scope, &categories).await? {
                 return Ok(Footing { scope, categories, grant, until });
             }
         }
-        let words = "no one grant of yours covers all of the delegation's scope";
+        let words = "your grants do not cover all of the delegation's scope";
         Err(NlFault::new(Code::DelegationSubset, SafeText::words(words)))
     }
 
-    async fn longest(
+    /// Of the grants that together let the caller hand all of a scope on, the one that ends first; for each secret and
+    /// each type of action the one that holds longest counts. They are asked again at every use.
+    async fn together(
         &self,
         caller: &Caller,
         scope: &TokenScope,
         categories: &Categories,
     ) -> Result<Option<(GrantId, Timestamp)>, NlFault> {
-        let aid = caller.grantee();
-        let now = Timestamp::now();
-        let mut longest: Option<(GrantId, Timestamp)> = None;
+        let current = self.current(caller).await?;
+        let mut first: Option<(GrantId, Timestamp)> = None;
+        let kinds = || scope.actions.iter().chain([&ActionType::Delegate]);
+        let pairs =
+            scope.secrets.iter().flat_map(|wanted| kinds().map(move |kind| (wanted, *kind)));
+        for (wanted, kind) in pairs {
+            let covers = |one: &Permission| {
+                let mut wide = one.secrets.iter();
+                one.action_types.iter().any(|named| named.names(kind))
+                    && wide.any(|wide| wanted.is_within_by_form(wide, categories))
+            };
+            let longest = current.iter().filter(|(_, one)| covers(one));
+            let longest = longest.max_by_key(|(_, one)| one.conditions.valid_until);
+            let Some((grant, one)) = longest else { return Ok(None) };
+            let until = one.conditions.valid_until;
+            if first.as_ref().is_none_or(|(_, earlier)| until < *earlier) {
+                first = Some((grant.clone(), until));
+            }
+        }
+        Ok(first)
+    }
+
+    /// What the caller's grants permit at this moment. One that is over, or has not begun, lets nobody do anything.
+    async fn current(&self, caller: &Caller) -> Result<Vec<(GrantId, Permission)>, NlFault> {
+        let (aid, now) = (caller.grantee(), Timestamp::now());
+        let mut current = Vec::new();
         for shown in self.grants.list().await? {
-            let grant = &shown.grant;
+            let grant = shown.grant;
             let theirs = grant.agent_uri == aid.agent_uri
                 && grant.organization_id == aid.organization_id
                 && grant.instance_id.as_ref().is_none_or(|one| *one == aid.instance_id);
             if !theirs || shown.state != GrantState::Active {
                 continue;
             }
-            // One that is over, or has not begun, lets nobody do anything.
-            let is_current = |one: &&Permission| {
+            let is_current = |one: &Permission| {
                 one.conditions.valid_from <= now && now <= one.conditions.valid_until
             };
-            for permission in grant.permissions.iter().filter(is_current) {
-                let until = permission.conditions.valid_until;
-                let names = |kind: ActionType| {
-                    permission.action_types.iter().any(|named| named.names(kind))
-                };
-                let acts =
-                    names(ActionType::Delegate) && scope.actions.iter().all(|kind| names(*kind));
-                let within = |wanted: &SecretPattern| {
-                    let mut wide = permission.secrets.iter();
-                    wide.any(|wide| wanted.is_within_by_form(wide, categories))
-                };
-                let is_longer = longest.as_ref().is_none_or(|(_, other)| until > *other);
-                if acts && is_longer && scope.secrets.iter().all(within) {
-                    longest = Some((grant.grant_id.clone(), until));
-                }
-            }
+            let permissions = grant.permissions.into_iter().filter(is_current);
+            current.extend(permissions.map(|one| (grant.grant_id.clone(), one)));
         }
-        Ok(longest)
+        Ok(current)
     }
 }
 

@@ -501,3 +501,43 @@ async fn work_is_handed_to_agents_of_the_house_that_are_known_well_enough() {
     }
     accepted(&served, &made, &good).await.unwrap();
 }
+
+#[tokio::test]
+async fn work_may_rest_on_several_grants() {
+    let served = Served::new().await;
+    let issuer = served.agent("a", &[Delegate, Exec], &[]).await;
+    let helper = served.agent("b", &[Exec], &[]).await;
+    let soon = Timestamp::now() + SignedDuration::from_secs(60);
+    let late: Timestamp = "2099-01-01T00:00:00Z".parse().unwrap();
+    for (id, types, secret, until) in [
+        ("g1", json!(["delegate", "exec"]), "api/token", late),
+        ("g2", json!(["delegate"]), "db/password", late),
+        ("g3", json!(["exec"]), "db/password", soon),
+    ] {
+        let conditions = json!({ "valid_from": "2020-01-01T00:00:00Z", "valid_until": until });
+        let grant = json!({
+            "grant_id": id, "agent_uri": issuer.aid.agent_uri.as_str(), "organization_id": "acme",
+            "granted_by": { "type": "human", "identifier": "ann", "granted_at": "2026-02-08T09:00:00Z" },
+            "permissions": [{ "action_types": types, "secrets": [secret], "conditions": conditions }],
+        });
+        served.nl.grants.create(serde_json::from_value(grant).unwrap()).await.unwrap();
+    }
+    let footing = async |secrets: &[&str], kind: ActionType| {
+        let wanted = serde_json::from_value(json!({ "secrets": secrets })).unwrap();
+        let footing = served.nl.footing(&issuer, scope(&wanted, vec![kind]).unwrap()).await;
+        footing.map(|footing| (footing.grant.to_string(), footing.until)).map_err(|f| f.code())
+    };
+    let both = ["api/token", "db/password"];
+    // It lasts as long as all of them do.
+    assert_eq!(footing(&both, Exec).await, Ok(("g3".to_owned(), soon)));
+    assert_eq!(footing(&both[..1], Exec).await, Ok(("g1".to_owned(), late)));
+    assert_eq!(footing(&both, Template).await, Err(Code::DelegationSubset));
+    assert_eq!(footing(&["api/token", "api/other"], Exec).await, Err(Code::DelegationSubset));
+    let both = action(json!({
+        "type": "delegate", "delegate_to": helper.aid.agent_uri.as_str(),
+        "delegated_action": { "type": "exec", "template": "true {{nl:api/token}} {{nl:db/password}}" },
+        "delegation_scope": { "secrets": both, "max_uses": 1 },
+    }));
+    // It gets as far as the values, which nobody has given yet.
+    assert_eq!(done(&served, &issuer, both).await, Some(Code::SecretUnavailable));
+}
