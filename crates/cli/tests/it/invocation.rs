@@ -6,8 +6,8 @@
 use std::{
     ffi::OsString,
     fs,
-    io::{BufRead as _, BufReader, Read as _, Write as _},
-    os::unix::process::ExitStatusExt as _,
+    io::{self, BufRead as _, BufReader, Read as _, Write as _},
+    os::unix::{fs::FileExt as _, process::ExitStatusExt as _},
     process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio},
     thread,
 };
@@ -193,6 +193,26 @@ impl Background<'_> {
     pub(crate) fn signal(&self, signal: rustix::process::Signal) {
         let pid = i32::try_from(self.pid()).ok().and_then(rustix::process::Pid::from_raw);
         rustix::process::kill_process(pid.unwrap(), signal).unwrap();
+    }
+
+    /// What its process holds in memory that could be read, but for pages of zeros: an allocator reserves far more than
+    /// it uses.
+    pub(crate) fn memory(&self) -> io::Result<Vec<u8>> {
+        const PAGE: usize = 4096;
+        let maps = fs::read_to_string(format!("/proc/{}/maps", self.pid()))?;
+        let memory = fs::File::open(format!("/proc/{}/mem", self.pid()))?;
+        let mut all = Vec::new();
+        for line in maps.lines().filter(|line| line.contains(" rw")) {
+            let (from, to) = line.split(' ').next().unwrap().split_once('-').unwrap();
+            let [from, to] = [from, to].map(|text| u64::from_str_radix(text, 16).unwrap());
+            let mut area = vec![0; usize::try_from(to - from).unwrap()];
+            // Guard pages and kernel mappings can't be read.
+            if memory.read_exact_at(&mut area, from).is_ok() {
+                let used = area.chunks(PAGE).filter(|page| page.iter().any(|byte| *byte != 0));
+                used.for_each(|page| all.extend(page));
+            }
+        }
+        Ok(all)
     }
 
     /// Waits for its end.

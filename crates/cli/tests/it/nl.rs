@@ -10,6 +10,8 @@ mod delegations;
 mod detection;
 /// The whole story, at every door.
 mod doors;
+/// Values while an action has them, and after.
+mod lifetimes;
 /// Many actions.
 mod scale;
 /// Sessions as agents.
@@ -111,6 +113,11 @@ impl<'w> Served<'w> {
     /// What an action over HTTP is answered.
     pub(crate) fn act(&self, action: &Value) -> Value {
         self.client(&json!([{ "over": "http", "action": action }])).remove(0)
+    }
+
+    /// The same of one that is still under way.
+    fn acting(&self, action: &Value) -> Background<'w> {
+        self.invocation(&json!([{ "over": "http", "action": action }])).start()
     }
 }
 

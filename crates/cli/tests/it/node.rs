@@ -1,13 +1,10 @@
 //! A node of a fleet: the sidecar with its mounted value, and one forwarder for each guest.
 
-use std::{fs, path::PathBuf, process::Command};
+use std::{path::PathBuf, process::Command};
 
 use serde_json::Value;
 
 use crate::{invocation::Background, proxy::CATALOG, world::World};
-
-const PAGE: usize = 4096;
-const NOTHING: [u8; PAGE] = [0; PAGE];
 
 /// Where the sidecar takes forwarders, below the world's root.
 const DOOR: &str = "run/forward.sock";
@@ -123,23 +120,8 @@ impl Forwarder<'_> {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// What its process holds in memory that could be read, but for pages of zeros.
+    /// What its process holds in memory.
     pub(crate) fn memory(&self) -> Vec<u8> {
-        let pid = self.process.pid();
-        let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
-        let memory = fs::File::open(format!("/proc/{pid}/mem")).unwrap();
-        let mut all = Vec::new();
-        for line in maps.lines().filter(|line| line.contains(" rw")) {
-            let (from, to) = line.split(' ').next().unwrap().split_once('-').unwrap();
-            let [from, to] = [from, to].map(|text| u64::from_str_radix(text, 16).unwrap());
-            let mut area = vec![0; usize::try_from(to - from).unwrap()];
-            // Guard pages and kernel mappings can't be read.
-            if std::os::unix::fs::FileExt::read_exact_at(&memory, &mut area, from).is_ok() {
-                // An allocator reserves far more than it uses.
-                let used = area.chunks(PAGE).filter(|page| **page != NOTHING[..page.len()]);
-                used.for_each(|page| all.extend(page));
-            }
-        }
-        all
+        self.process.memory().unwrap()
     }
 }

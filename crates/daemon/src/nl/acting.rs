@@ -22,12 +22,18 @@ use crate::broker::agent;
 
 /// How often it is looked whether somebody else has revoked an agent that is at work.
 const LOOK: Duration = Duration::from_millis(500);
+/// After how many of these it is looked whether one that has done something before is revoked: what its actions have had
+/// is in memory until then.
+const LOOKS_AT_WORK: u32 = 10;
 
-/// Ends what agents have under way that the operator, or another broker of the store, has revoked.
+/// Ends what agents have under way that the operator, or another broker of the store, has revoked, and forgets what they
+/// have had.
 pub(crate) async fn end_revoked(service: Arc<NlService>) {
-    loop {
+    for look in (0..LOOKS_AT_WORK).cycle() {
         tokio::time::sleep(LOOK).await;
-        service.dismiss_revoked().await;
+        let busy = service.present.busy();
+        let known = if look == 0 { service.with_sessions() } else { Vec::new() };
+        service.dismiss_revoked(busy.into_iter().chain(known)).await;
     }
 }
 
@@ -43,8 +49,13 @@ pub(super) struct Ending {
 }
 
 impl NlService {
-    async fn dismiss_revoked(&self) {
-        for instance in self.present.busy() {
+    /// The agents that have done something here.
+    fn with_sessions(&self) -> Vec<InstanceId> {
+        self.sessions.lock().keys().cloned().collect()
+    }
+
+    async fn dismiss_revoked(&self, agents: impl IntoIterator<Item = InstanceId>) {
+        for instance in agents {
             // A store that can't be read now may be the next time; nothing new begins without it.
             let Ok(aid) = self.agents.show(&instance).await else { continue };
             let in_force = self.agents.in_force(&aid, Timestamp::now()).await;
@@ -223,12 +234,12 @@ mod tests {
         let acting = nl.submit(&caller, &payload, "req-1", Timestamp::now());
         let revoking = async {
             served.until_asked().await;
-            nl.dismiss_revoked().await;
+            nl.dismiss_revoked(nl.present.busy()).await;
             assert_eq!(nl.present.busy(), std::slice::from_ref(&caller.aid.instance_id));
             // As keyless agent revoke does, in a process of its own.
             let to = (AgentState::Revoked, LifecycleAuthority::Operator);
             nl.agents.change(&caller.aid.instance_id, to, "a test").await.unwrap();
-            nl.dismiss_revoked().await;
+            nl.dismiss_revoked(nl.present.busy()).await;
         };
         let (outcome, ()) = tokio::join!(Box::pin(acting), Box::pin(revoking));
         assert_eq!(outcome.unwrap().fault.unwrap().code(), Code::AgentRevoked);

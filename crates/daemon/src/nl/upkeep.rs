@@ -66,6 +66,8 @@ impl NlService {
     async fn rest(&self, aid: &Aid, reason: &'static str) -> Result<Aid, Error> {
         let to = (AgentState::Suspended, LifecycleAuthority::Upkeep);
         let rested = self.agents.change(&aid.instance_id, to, reason).await?;
+        // With the values that its actions have had; one that is under way has its own hold on them.
+        self.sessions.lock().remove(&aid.instance_id);
         self.delegations.revoke_of_agent(&self.agents, &aid.instance_id).await?;
         Ok(rested)
     }
@@ -114,11 +116,14 @@ mod tests {
     async fn who_is_idle_or_over_rests() {
         let served = Served::new().await;
         let nl = &served.nl;
-        let short = served.agent("short", &[ActionType::Exec], &[]).await.aid;
+        let short = served.agent("short", &[ActionType::Exec], &[]).await;
+        drop(nl.session_of(&short).unwrap());
+        let short = short.aid;
         let (idle, mut back) = (lasting(&served, "idle").await, lasting(&served, "back").await);
         nl.agents.touch(&back, hours(20)).await.unwrap();
         nl.tidy(hours(23)).await.unwrap();
         assert_eq!(state(&served, &short.instance_id).await, AgentState::Suspended);
+        assert!(nl.sessions.lock().is_empty());
         assert_eq!(state(&served, &idle.instance_id).await, AgentState::Active);
         nl.tidy(hours(25)).await.unwrap();
         assert_eq!(state(&served, &idle.instance_id).await, AgentState::Suspended);

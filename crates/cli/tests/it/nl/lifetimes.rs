@@ -1,0 +1,101 @@
+//! How long a value is where: in an action that has begun, and in the broker's memory.
+
+use std::process::{Command, id};
+
+use super::*;
+use crate::world::wait_until;
+
+/// A program that an action waits for until the test ends it.
+struct Pause {
+    /// Its arguments, which no other test's has.
+    program: String,
+}
+
+impl Pause {
+    fn new(seconds: u32) -> Self {
+        Self { program: format!("sleep {seconds}.{}", id()) }
+    }
+
+    fn pid(&self) -> Option<String> {
+        let lines = Command::new("ps").args(["-eo", "pid,args"]).output().unwrap();
+        let lines = String::from_utf8_lossy(&lines.stdout).into_owned();
+        let ours = |line: &str| {
+            let (pid, args) = line.trim().split_once(' ')?;
+            (args == self.program).then(|| pid.to_owned())
+        };
+        lines.lines().find_map(ours)
+    }
+
+    fn begun(&self) {
+        wait_until("the action has come to its pause", || self.pid().is_some());
+    }
+
+    fn end(&self) {
+        assert!(Command::new("kill").arg(self.pid().unwrap()).status().unwrap().success());
+    }
+
+    /// What hashes the value that it reads once the pause is over.
+    fn then_hash(&self) -> Value {
+        let command = format!("read V; {}; printf %s \"$V\" | sha256sum", self.program);
+        json!({
+            "type": "inject_stdin", "command": command, "secret_ref": "{{nl:db/PASSWORD}}",
+            "timeout_ms": 600_000,
+        })
+    }
+}
+
+fn hash(answer: &Value) -> String {
+    let text = answer["body"]["result"]["stdout"].as_str();
+    text.unwrap_or_else(|| panic!("{answer}"))[..64].to_owned()
+}
+
+/// NL-2.16, NL-2.17.
+#[test]
+fn an_action_under_way_keeps_its_value_and_the_next_has_the_new_one() {
+    let world = with_secrets();
+    let served = Served::start(&world);
+    granted(&world, AGENT, &["db/*"]);
+    let at_once = json!({
+        "type": "inject_stdin", "command": "read V; printf %s \"$V\" | sha256sum",
+        "secret_ref": "{{nl:db/PASSWORD}}",
+    });
+    let before = hash(&served.act(&at_once));
+    let pause = Pause::new(590);
+    let mut under_way = served.acting(&pause.then_hash());
+    pause.begun();
+    let rotate = ["secret", "rotate", BOXED, "--value-stdin"];
+    world.keyless(&rotate).stdin(world.another_value()).run().ok();
+    let after = hash(&served.act(&at_once));
+    assert_ne!(after, before);
+    pause.end();
+    let answers: Value = serde_json::from_str(&under_way.line()).unwrap();
+    assert_eq!(hash(&answers[0]), before);
+}
+
+/// NL-3.3, read by an account that may: nobody else gets as far (`mcp::neighbours`).
+#[test]
+fn a_brokers_memory_has_no_value_of_an_agent_that_is_no_more() {
+    let world = with_secrets();
+    let served = Served::with(&world, "detection = 'record'");
+    granted(&world, AGENT, &["db/*"]);
+    let Ok(before) = served.broker.memory() else { return };
+    let holds_value = || world.canary.find(&served.broker.memory().unwrap()).is_some();
+    assert!(before.len() > 1_000_000 && world.canary.find(&before).is_none());
+    let shown =
+        json!({ "type": "inject_stdin", "command": "cat", "secret_ref": "{{nl:db/PASSWORD}}" });
+    let entered =
+        json!({ "type": "exec", "template": "sh -c 'printf %s \"$1\"' x {{nl:db/PASSWORD}}" });
+    let in_file = json!({
+        "type": "inject_tempfile", "command": "cat {{nl:F}}", "file_refs": { "F": "{{nl:db/PASSWORD}}" },
+    });
+    let rendered = json!({ "type": "template", "template_content": "x={{nl:db/PASSWORD}}", "output_path": "x" });
+    for action in [&shown, &entered, &in_file, &rendered] {
+        let answer = served.act(action);
+        assert_eq!(answer["body"]["status"], "success", "{answer}");
+    }
+    // Looked for in whatever the agent does next: it would be seen if it were there.
+    assert!(holds_value());
+    let instance = served.agents["agent"]["instance_id"].as_str().unwrap();
+    world.keyless(&["agent", "revoke", instance]).run().ok();
+    wait_until("nothing of it is left", || !holds_value());
+}
