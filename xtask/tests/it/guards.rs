@@ -1,6 +1,9 @@
 //! What reads the source so that a person need not: where a value could stand as plain text, and whether the tests that
 //! the acceptance list names are there. Source: reference/secrets.md, section 17, lines 7 and 11.
 
+/// The same of the NL Protocol's requirements.
+mod nl;
+
 use std::{
     collections::BTreeSet,
     fs,
