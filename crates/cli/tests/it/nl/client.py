@@ -67,6 +67,8 @@ def http(base, identity, method, path, body=None, headers=None):
         "remaining": head.get("X-NL-RateLimit-Remaining"),
         "reset": head.get("X-NL-RateLimit-Reset"),
         "retry_after": head.get("Retry-After"),
+        "backpressure": head.get("X-NL-Backpressure"),
+        "delay": head.get("X-NL-Suggested-Delay-Ms"),
         "allow": head.get("Allow"),
         "request_id": head.get("X-NL-Request-ID"),
         "etag": head.get("ETag"),

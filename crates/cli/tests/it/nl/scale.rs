@@ -12,11 +12,13 @@ use std::{
 };
 
 use super::*;
-use crate::world::PATIENCE;
+use crate::world::{PATIENCE, wait_until};
 
 /// Actions at the same time, and how many of them are one agent's, which has no more places.
 const AT_ONCE: usize = 100;
 const OF_ONE: usize = 8;
+/// Places for actions of all agents.
+const ALL_PLACES: usize = 32;
 /// What stands ready for the next actions: the keeper, and two processes of each of two jails.
 const STANDING: usize = 5;
 /// Actions one after the other, and agents: one sends at most 120 messages a minute.
@@ -93,6 +95,32 @@ fn a_hundred_at_once_all_succeed() {
         let expected = format!("{number} [REDACTED:db/PASSWORD]");
         assert_eq!(answer["result"]["stdout"], expected, "{answer}");
     }
+}
+
+/// NL-8.26.
+#[test]
+fn while_every_place_is_taken_it_is_suggested_to_wait() {
+    let world = with_secrets();
+    let served = Served::start(&world);
+    let agents = agents(&served, ALL_PLACES / OF_ONE);
+    let lines: Vec<Line> =
+        (0..ALL_PLACES).map(|number| Line::of(&served, &agents[number / OF_ONE])).collect();
+    let acting: Vec<_> = lines
+        .into_iter()
+        .map(|mut line| {
+            thread::spawn(move || line.act(&json!({ "type": "exec", "template": "sleep 3" })))
+        })
+        .collect();
+    let suggested = || {
+        let answer = served.get("/nl/v1/health");
+        assert_eq!(answer["status"], 200, "{answer}");
+        (answer["backpressure"].clone(), answer["delay"].clone())
+    };
+    wait_until("every place is taken", || suggested() == (json!("true"), json!("250")));
+    for one in acting {
+        assert_eq!(one.join().unwrap()["status"], "success");
+    }
+    assert_eq!(suggested(), (Value::Null, Value::Null));
 }
 
 /// What a broker, its descendants and its home consist of.

@@ -93,6 +93,55 @@ fn each_fault_has_the_registrys_status() {
     }
 }
 
+/// NL-8.17, NL-8.18, NL-8.22; chapter 08, section 9.
+#[test]
+fn who_sends_too_much_is_told_when_to_come_back() {
+    let world = with_secrets();
+    let served = Served::start(&world);
+    let path = |name: &str| {
+        format!("/nl/v1/agents/{}", served.agents[name]["instance_id"].as_str().unwrap())
+    };
+    let get =
+        |name: &str| json!({ "over": "http", "as": name, "method": "GET", "path": path(name) });
+    // What is refused counts as well.
+    let elsewhere = json!({ "over": "http", "method": "GET", "path": path("helper") });
+    let mut steps = vec![elsewhere];
+    steps.extend(vec![get("agent"); 121]);
+    steps.extend([
+        get("helper"),
+        json!({ "over": "http", "method": "GET", "path": "/nl/v1/health" }),
+    ]);
+    let begun = jiff::Timestamp::now();
+    let answers = served.client(&json!(steps));
+    for (sent, answer) in answers[..120].iter().enumerate() {
+        let status = if sent == 0 { 404 } else { 200 };
+        assert_eq!(answer["status"], status, "{answer}");
+        let left = (119 - sent).to_string();
+        assert_eq!((&answer["limit"], &answer["remaining"]), (&json!("120"), &json!(left)));
+        assert_eq!(answer["retry_after"], Value::Null);
+    }
+    for answer in &answers[120..122] {
+        assert_eq!(told(answer), (429, "NL-E202"), "{answer}");
+        let detail = &answer["body"]["error"]["detail"];
+        assert_eq!(
+            (&detail["limit"], &detail["window_seconds"], &detail["scope"]),
+            (&json!(120), &json!(60), &json!("per_agent"))
+        );
+        let wait = detail["retry_after_seconds"].as_i64().unwrap();
+        assert!((1..=60).contains(&wait), "{detail}");
+        assert_eq!(answer["retry_after"], wait.to_string());
+        assert_eq!((&answer["limit"], &answer["remaining"]), (&json!("120"), &json!("0")));
+        let reset: jiff::Timestamp = detail["reset_at"].as_str().unwrap().parse().unwrap();
+        let seconds: i64 = answer["reset"].as_str().unwrap().parse().unwrap();
+        assert!(reset > begun && (reset.as_second() - seconds).abs() <= 1, "{answer}");
+    }
+    // Neither another agent nor who is nobody is kept by that.
+    let [helper, health] = &answers[122..] else { panic!("{answers:#?}") };
+    assert_eq!((&helper["status"], &helper["remaining"]), (&json!(200), &json!("119")));
+    assert_eq!((&health["status"], &health["limit"]), (&json!(200), &json!("600")));
+    assert_eq!(health["backpressure"], Value::Null);
+}
+
 #[test]
 fn messages_have_the_forms_of_the_wire() {
     let world = with_secrets();
