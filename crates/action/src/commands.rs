@@ -42,8 +42,8 @@ pub(crate) fn check(deed: &Deed, action_id: &str, providers: &Providers) -> Resu
         Deed::Delegate { delegated_action, .. } => {
             check(&delegated_action.deed, action_id, providers)
         }
-        Deed::SdkProxy { provider, service, operation, .. } => {
-            providers.check(provider, service, operation)
+        Deed::SdkProxy { provider, service, operation, parameters, .. } => {
+            providers.check(provider, service, operation, parameters)
         }
     }
 }

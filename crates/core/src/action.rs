@@ -24,7 +24,7 @@ pub use self::{
 use crate::{
     Handle, HandleError, TemplatePart,
     agent::AgentUri,
-    database::{DATABASE_PROVIDER, DATABASE_READ},
+    database::{DATABASE_PROVIDER, DATABASE_SERVICE, DATABASE_WRITE},
     nl_message::{NL_VERSION, is_id},
     parse_template,
 };
@@ -237,10 +237,12 @@ impl Action {
         }
     }
 
-    /// Whether it would change what it could also be held to read.
+    /// Whether it would change what it could also be held to read. What a database has no operation for changes nothing:
+    /// it can't be done, and is refused as that, whatever a grant says of changes.
     pub fn writes(&self) -> bool {
-        matches!(&self.deed, Deed::SdkProxy { provider, operation, .. }
-            if provider == DATABASE_PROVIDER && operation != DATABASE_READ)
+        matches!(&self.deed, Deed::SdkProxy { provider, service, operation, .. }
+            if (&**provider, &**service, &**operation)
+                == (DATABASE_PROVIDER, DATABASE_SERVICE, DATABASE_WRITE))
     }
 
     /// What a shell is given of it, if it is given anything.

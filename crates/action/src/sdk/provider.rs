@@ -85,18 +85,39 @@ fn authorization() -> String {
 }
 
 impl Provider {
-    /// Builds the request of an operation.
-    pub(super) fn build(&self, wanted: Wanted<'_>, credential: &str) -> Result<Call, Error> {
-        let Wanted { service, operation, mut parameters, .. } = wanted;
-        let operation = self.operation(service, operation)?;
-        let words = [("service", service), ("operation", wanted.operation)];
-        let base = fill(&self.base, &words, &mut parameters, host_label)?;
-        let path = fill(&operation.path, &words, &mut parameters, segment)?;
-        let (scheme, authority, prefix) = split_base(&base)?;
+    /// Finds whether there is such an operation, whether all of its address is given, and whether it may be called.
+    pub(super) fn check(
+        &self,
+        service: &str,
+        operation: &str,
+        parameters: &Map<String, Value>,
+    ) -> Result<(), Error> {
+        self.place(service, operation, &mut parameters.clone()).map(drop)
+    }
+
+    /// An operation, its base address and its path, for which parameters are used up.
+    fn place(
+        &self,
+        service: &str,
+        name: &str,
+        parameters: &mut Map<String, Value>,
+    ) -> Result<(Operation, String, String), Error> {
+        let operation = self.operation(service, name)?;
+        let words = [("service", service), ("operation", name)];
+        let base = fill(&self.base, &words, parameters, host_label)?;
+        let path = fill(&operation.path, &words, parameters, segment)?;
         let is_withheld = |withheld: &&String| pattern::fits(withheld, &operation.method, &path);
         if self.withheld.iter().any(|withheld| is_withheld(&withheld)) {
             return Err(withheld());
         }
+        Ok((operation, base, path))
+    }
+
+    /// Builds the request of an operation.
+    pub(super) fn build(&self, wanted: Wanted<'_>, credential: &str) -> Result<Call, Error> {
+        let Wanted { service, operation, mut parameters, .. } = wanted;
+        let (operation, base, path) = self.place(service, operation, &mut parameters)?;
+        let (scheme, authority, prefix) = split_base(&base)?;
         let mut headers: Vec<(String, Zeroizing<String>)> = vec![
             ("user-agent".to_owned(), Zeroizing::new("keyless".to_owned())),
             ("accept".to_owned(), Zeroizing::new("application/json".to_owned())),

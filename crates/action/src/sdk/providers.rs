@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fs, path::Path};
 
 use jiff::Timestamp;
 use keyless_core::{Code, Error, SafeText, SecretPath, database::DATABASE_PROVIDER};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{
     aws::Aws,
@@ -77,17 +77,18 @@ impl Providers {
         Ok(self)
     }
 
-    /// Finds whether there is such an operation.
+    /// Finds whether there is such an operation that may be called, as far as its parameters say without a value.
     pub(crate) fn check(
         &self,
         provider: &str,
         service: &str,
         operation: &str,
+        parameters: &Map<String, Value>,
     ) -> Result<(), Error> {
         match provider {
             DATABASE_PROVIDER => postgres::may_write(service, operation).map(drop),
             "aws" => self.aws.check(service, operation),
-            _ => self.provider(provider, service)?.operation(service, operation).map(drop),
+            name => self.provider(name, service)?.check(service, operation, parameters),
         }
     }
 

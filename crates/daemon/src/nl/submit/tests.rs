@@ -53,11 +53,15 @@ async fn a_dry_run_says_what_would_stop_the_action() {
         "type": "template", "template_content": "{{nl:api/token}}", "output_path": "/etc/passwd",
     });
     assert_eq!(checked(elsewhere).await, Some(Code::MessageMalformed));
-    for (provider, service) in [("aws", "s3"), ("github", "repos")] {
+    for (provider, service) in [("aws", "s3"), ("github", "repos"), ("postgres", "database")] {
         let unknown = checked(call(provider, service, "no_such_thing")).await;
         assert_eq!(unknown, Some(Code::BadRequest), "{provider}");
     }
     assert_eq!(checked(call("nobody", "x", "y")).await, Some(Code::ProviderNotConfigured));
+    // There is such an operation, which this grant does not let change anything.
+    let writing = checked(call("postgres", "database", "execute")).await;
+    assert_eq!(writing, Some(Code::GrantMissing));
+    assert_eq!(checked(call("postgres", "tables", "execute")).await, Some(Code::BadRequest));
     assert_eq!(checked(call("aws", "s3", "list_buckets")).await, None);
     let foreign = checked(call("github", "rest", "GET /user")).await;
     assert_eq!(foreign, Some(Code::ForeignDestination));
@@ -94,6 +98,9 @@ async fn an_action_that_can_not_be_done_takes_no_use_of_its_grant() {
         call("postgres", "database", "drop"),
         // Its host is neither the grant's nor where such a secret belongs.
         call("github", "rest", "GET /user"),
+        // It answers with a credential, and the next lacks what its path is made of.
+        call("slack", "oauth", "v2.access"),
+        call("github", "repos", "get"),
     ];
     let id = keyless_core::grant::GrantId::parse("g-more").unwrap();
     for action in unfit {
