@@ -14,7 +14,7 @@ use crate::{
     kept::{self, RENDERED_MODE, Rendered, SECURE_DIRECTORY, Shelf},
     material::{Material, Materials},
     ports::{Command, Entry, Exchanged, File, Known, Reach},
-    script::{Stand, prelude, script, variable},
+    script::{Stand, in_arguments, prelude, script, variable},
     sdk::Providers,
 };
 
@@ -163,8 +163,28 @@ impl<'a> Preparing<'a> {
             let bytes = self.text_of(&materials.all()[*material]);
             self.environment.push((variable(number), bytes));
         }
+        self.warn_of_arguments(template, paths);
         self.script = prelude(numbers.len()) + &body;
         Ok(())
+    }
+
+    /// Says which values other accounts of the machine may read: no namespace keeps a process's arguments from those who
+    /// list all processes from outside.
+    fn warn_of_arguments(&mut self, template: &str, paths: &BTreeMap<String, String>) {
+        for handle in in_arguments(template) {
+            let name = handle.as_written();
+            let material = self.materials.of(&handle).ok().filter(|_| !paths.contains_key(name));
+            if material.is_none_or(|(_, material)| material.secret.entry != Entry::Value) {
+                continue;
+            }
+            let warning = format!(
+                "{name}: it stands in a program's arguments, which other accounts of the machine can read while the \
+                 program runs; give it by a variable (`V={{{{nl:{name}}}}} program`), on standard input or in a file"
+            );
+            if !self.warnings.contains(&warning) {
+                self.warnings.push(warning);
+            }
+        }
     }
 
     fn add_kept(&mut self, kept: Vec<Rendered>) {

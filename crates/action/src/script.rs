@@ -60,6 +60,35 @@ pub(crate) fn script(
     Ok(script)
 }
 
+/// The handles of a template that stand in the arguments of a program, which whoever may list processes reads there. What
+/// the shell does itself has none.
+pub(crate) fn in_arguments(template: &str) -> Vec<Handle> {
+    let Ok(parts) = parse_template(template) else { return Vec::new() };
+    let Ok(read) = shell::lex(&outline(&parts)) else { return Vec::new() };
+    let is_own = |name: &str| OF_THE_SHELL.contains(&name);
+    let programs = read.commands.iter().filter(|command| !command.program().is_none_or(is_own));
+    let words: Vec<_> = programs.flat_map(|command| &command.words).collect();
+    let (mut at, mut handles) = (0, Vec::new());
+    for part in parts {
+        match part {
+            TemplatePart::Text(text) => at += text.len(),
+            TemplatePart::Handle(handle) => {
+                if words.iter().any(|word| word.span.contains(&at)) {
+                    handles.push(handle);
+                }
+                at += STAND_IN.len();
+            }
+        }
+    }
+    handles
+}
+
+/// What every shell of ours does without starting anything, whatever it is given.
+const OF_THE_SHELL: [&str; 14] = [
+    ":", "[", "cd", "echo", "export", "false", "printf", "read", "readonly", "return", "set",
+    "test", "true", "unset",
+];
+
 /// The first line of a script: takes its variables back from the environment.
 pub(crate) fn prelude(variables: usize) -> String {
     let mut line = String::new();

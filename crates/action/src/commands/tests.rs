@@ -56,6 +56,34 @@ fn a_value_is_looked_for_as_it_entered_without_its_nul_bytes() {
     assert!(prepared.known.iter().any(|known| known.value.as_slice() == bare));
 }
 
+/// NL-3.2.
+#[test]
+fn a_value_in_arguments_is_warned_of() {
+    let warned = |template: &str| {
+        let action = work(json!({ "type": "exec", "template": template }));
+        let prepared = prepare(&action, &materials(b"Qm7xT4w9"), &Shelf::default());
+        prepared.unwrap().unwrap().warnings.len()
+    };
+    for fine in [
+        "V={{nl:db/PASSWORD}} psql -c 'select 1'",
+        "psql <<< {{nl:db/PASSWORD}}",
+        "psql <<E\n{{nl:db/PASSWORD}}\nE",
+        "printf %s {{nl:db/PASSWORD}} | psql",
+        "V={{nl:db/PASSWORD}}; export V; [ -n {{nl:db/PASSWORD}} ] && psql # {{nl:db/PASSWORD}}",
+    ] {
+        assert_eq!(warned(fine), 0, "{fine}");
+    }
+    for shown in [
+        "psql postgres://me:{{nl:db/PASSWORD}}@db/shop",
+        "true; (curl -u \"me:{{nl:db/PASSWORD}}\" https://a.test; curl -u {{nl:db/PASSWORD}} b.test)",
+        "/usr/bin/printf %s {{nl:db/PASSWORD}}",
+        "X=$(sh -c 'true \"$1\"' x {{nl:db/PASSWORD}})",
+        "curl -u \"$(printf %s {{nl:db/PASSWORD}})\" a.test",
+    ] {
+        assert_eq!(warned(shown), 1, "{shown}");
+    }
+}
+
 #[test]
 fn a_value_enters_without_its_nul_bytes_unless_they_are_asked_for() {
     let value = b"one\0two";

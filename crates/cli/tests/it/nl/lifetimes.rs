@@ -72,6 +72,36 @@ fn an_action_under_way_keeps_its_value_and_the_next_has_the_new_one() {
     assert_eq!(hash(&answers[0]), before);
 }
 
+/// NL-3.2: the environment of an action's programs is its own, their arguments are not; it is told so.
+#[test]
+fn another_account_reads_no_variable_and_an_argument_is_warned_of() {
+    let world = with_secrets();
+    let served = Served::start(&world);
+    granted(&world, AGENT, &["db/*"]);
+    let pause = Pause::new(570);
+    let template = format!("V={{{{nl:db/PASSWORD}}}} {}; true", pause.program);
+    let action = json!({ "type": "exec", "template": template, "timeout_ms": 600_000 });
+    let mut under_way = served.acting(&action);
+    pause.begun();
+    let look = "cat /proc/*/cmdline /proc/*/environ 2>/dev/null; true";
+    let account = ["--reuid=65534", "--regid=65534", "--clear-groups", "sh", "-c", look];
+    // Only root may become somebody else.
+    let seen = Command::new("setpriv").args(account).output().unwrap();
+    assert!(world.canary.find(&seen.stdout).is_none());
+    if seen.status.success() {
+        let program = pause.program.replace(' ', "\0");
+        let is_seen = seen.stdout.windows(program.len()).any(|part| part == program.as_bytes());
+        assert!(is_seen, "its arguments are");
+    }
+    pause.end();
+    let answers: Value = serde_json::from_str(&under_way.line()).unwrap();
+    assert_eq!(answers[0]["body"].get("warnings"), None, "{answers}");
+    let shown = json!({ "type": "exec", "template": "expr length {{nl:db/PASSWORD}}" });
+    let answer = served.act(&shown);
+    let warning = answer["body"]["warnings"][0].as_str().unwrap_or_else(|| panic!("{answer}"));
+    assert!(warning.starts_with("db/PASSWORD: it stands in a program's arguments"), "{warning}");
+}
+
 /// NL-3.3, read by an account that may: nobody else gets as far (`mcp::neighbours`).
 #[test]
 fn a_brokers_memory_has_no_value_of_an_agent_that_is_no_more() {
