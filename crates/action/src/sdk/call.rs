@@ -21,9 +21,6 @@ use crate::{
     ports::Known,
 };
 
-/// In the place of a credential where a request is only judged: one of each form that providers take.
-const STAND_IN: &str = "stand:in";
-
 /// One HTTP request of the broker's own.
 pub struct Call {
     /// Cleartext never leaves this machine.
@@ -139,13 +136,13 @@ pub(crate) fn check_destination(
     let Deed::SdkProxy { provider, service, operation, parameters, .. } = deed else {
         return Ok(());
     };
-    if !providers.tells_host(provider) {
+    let Some((scheme, authority, request)) =
+        providers.aim(provider, service, operation, parameters)?
+    else {
         return Ok(());
-    }
-    let wanted = Wanted { provider, service, operation, parameters: parameters.clone() };
-    let call = providers.build(wanted, STAND_IN, Timestamp::now())?;
+    };
     let is_known = providers.is_where(provider, service, bounds.path);
-    match bounds.judge(call.scheme, &call.authority, &facts(&call), is_known) {
+    match bounds.judge(scheme, &authority, &request, is_known) {
         Err(error) if error.code() == Code::ApprovalRequired => Ok(()),
         judged => judged,
     }

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
-use keyless_core::{Authority, Code, Error, SafeText, Scheme};
+use keyless_core::{Authority, Code, Error, RequestFacts, SafeText, Scheme};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use zeroize::Zeroizing;
@@ -111,6 +111,19 @@ impl Provider {
             return Err(withheld());
         }
         Ok((operation, base, path))
+    }
+
+    /// Where the request of an operation goes, and what rules ask about it.
+    pub(super) fn aim(
+        &self,
+        service: &str,
+        operation: &str,
+        parameters: &Map<String, Value>,
+    ) -> Result<(Scheme, Authority, RequestFacts), Error> {
+        let (operation, base, path) = self.place(service, operation, &mut parameters.clone())?;
+        let (scheme, authority, prefix) = split_base(&base)?;
+        let (methods, path) = (vec![operation.method], format!("{prefix}{path}"));
+        Ok((scheme, authority, RequestFacts { methods, path, ..RequestFacts::default() }))
     }
 
     /// Builds the request of an operation.

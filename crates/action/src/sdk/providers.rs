@@ -3,7 +3,9 @@
 use std::{collections::BTreeMap, fs, path::Path};
 
 use jiff::Timestamp;
-use keyless_core::{Code, Error, SafeText, SecretPath, database::DATABASE_PROVIDER};
+use keyless_core::{
+    Authority, Code, Error, RequestFacts, SafeText, Scheme, SecretPath, database::DATABASE_PROVIDER,
+};
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -105,9 +107,19 @@ impl Providers {
         }
     }
 
-    /// Whether a request's host shows without the credential: AWS's may name the region, a database's is its URL.
-    pub(super) fn tells_host(&self, provider: &str) -> bool {
-        !matches!(provider, "aws" | DATABASE_PROVIDER)
+    /// Where the request of an operation goes, and what rules ask about it. Nothing where that does not show without the
+    /// credential: AWS's may name the region, a database's is its URL.
+    pub(super) fn aim(
+        &self,
+        provider: &str,
+        service: &str,
+        operation: &str,
+        parameters: &Map<String, Value>,
+    ) -> Result<Option<(Scheme, Authority, RequestFacts)>, Error> {
+        match provider {
+            "aws" | DATABASE_PROVIDER => Ok(None),
+            name => self.provider(name, service)?.aim(service, operation, parameters).map(Some),
+        }
     }
 
     /// Whether a secret in the category of its provider belongs at its host: not where an agent's word is part of that.

@@ -324,7 +324,9 @@ impl Fields {
             return refuse("retrieval_url is an https:// address of at most 2048 bytes");
         }
         if long(&self.pattern_id, MAX_PATTERN_BYTES) || !self.pattern_id.iter().all(kebab) {
-            return refuse("pattern_id has 1 to 64 characters of a-z, 0-9 and -; left out, it stays");
+            return refuse(
+                "pattern_id has 1 to 64 characters of a-z, 0-9 and -; left out, it stays",
+            );
         }
         if self.rotate_every_days.is_some_and(|days| !(1..=MAX_DAYS).contains(&days)) {
             return refuse("rotate_every_days is from 1 to 3650");
