@@ -1,5 +1,6 @@
 //! `config.toml`: the operator's own routes, roots and egress policy. Unknown keys are errors.
 
+mod aliases;
 mod nl;
 
 use std::{
@@ -13,6 +14,7 @@ use keyless_core::{Authority, Code, Destination, Error, SafeText, audit::Mark};
 use keyless_egress::{Allowance, Limits, ProxyCredential, UpstreamProxy};
 use serde::Deserialize;
 
+use self::aliases::refuse_aliases;
 pub use self::nl::{DetectionWord, NlConfig, NlTls};
 use crate::{
     desktop::DesktopConfig,
@@ -183,11 +185,13 @@ impl Config {
             self.store.password_file.as_ref(),
             upstream.and_then(|proxy| proxy.credential_file.as_ref()),
         ];
-        let webhooks = self.nl.webhooks.iter().map(|webhook| &webhook.key_file);
+        let webhooks = self.nl.webhooks.iter().filter_map(|webhook| webhook.key.file());
         files.into_iter().flatten().chain(webhooks).cloned().collect()
     }
 
     fn parse(text: &str) -> Result<Self, String> {
+        let table: toml::Table = text.parse().map_err(|e: toml::de::Error| e.to_string())?;
+        refuse_aliases(&table)?;
         let config: Self = toml::from_str(text).map_err(|error| error.to_string())?;
         for (from, to) in &config.egress.connect_to {
             parse_route(&format!("{from}={to}"))?;
@@ -370,5 +374,30 @@ mod tests {
         assert!(Config::parse(proxy).unwrap_err().contains("password"));
         assert!(Config::parse("[egress]\nconnect_to = { \"a.test\" = \"b\" }").is_err());
         assert!(Config::parse("[egress]\nallowlist = [\"*.github.io\"]").is_err());
+    }
+
+    #[test]
+    fn an_alias_that_nothing_resolves_is_refused() {
+        for (text, place) in [
+            ("[egress.upstream_proxy]\naddress = '@secret:a/b/c'", "egress.upstream_proxy.address"),
+            ("[egress]\nextra_roots = ['/a', '@secret:a/b/c']", "egress.extra_roots"),
+            ("[store]\npassword_file = '@secret:a/b/c'", "store.password_file"),
+            (
+                "[[nl.webhooks]]\nurl = 'https://a.test'\nkey_file = '@secret:a/b/c'",
+                "nl.webhooks.key_file",
+            ),
+            ("[[compliance]]\nmetadata = { a = '@secret:a/b' }", "compliance.metadata.a"),
+        ] {
+            let fault = Config::parse(text).unwrap_err();
+            assert!(fault.starts_with(&format!("{place} is an alias, ")), "{fault}");
+        }
+        let hook = |key: &str| format!("nl.webhooks = [{{ url = 'https://a.test', key = {key} }}]");
+        let config = Config::parse(&hook("'@secret:a/b/c'")).unwrap();
+        assert_eq!(config.files_with_credentials(), Vec::<PathBuf>::new());
+        for literal in ["'hunter2-hunter2-hunter2'", "17", "['hunter2']", "{ a = 'hunter2' }"] {
+            let fault = Config::parse(&hook(literal)).unwrap_err();
+            assert!(fault.contains("nl.webhooks: key is no alias"), "{fault}");
+            assert!(!fault.contains("hunter2") && !fault.contains("17"), "{fault}");
+        }
     }
 }

@@ -57,7 +57,7 @@ pub(crate) use self::{
     rotation::keep_phases,
     service::NlService,
     upkeep::keep as tidy_agents,
-    webhooks::{Telling, tell_all},
+    webhooks::{HookKey, Telling, tell_all},
 };
 pub use self::{
     agents::{Agents, CREDENTIAL_NOTE, Registrar, Registration, registered},

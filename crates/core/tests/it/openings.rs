@@ -12,6 +12,8 @@ const OPENINGS: &[(&str, &str)] = &[
     ("daemon/src/operator/reveal.rs", "open_with_permit"),
     // Signing for an agent with the organization's key.
     ("daemon/src/nl/attestation/attestor.rs", "open_with_permit"),
+    // Signing what a receiver of the operator's is told.
+    ("daemon/src/nl/webhooks/key.rs", "open_with_permit"),
     ("egress/src/ports.rs", "open_with_permit"),
     // The vault's key is a value too: derived from, and wrapped.
     ("vault/src/key.rs", "expose_for_sealing"),
@@ -38,6 +40,7 @@ const OPENINGS: &[(&str, &str)] = &[
     // The operator's own word, where no rule and no grant is asked.
     ("daemon/src/nl/actions/operator.rs", "allow_operators_action"),
     ("daemon/src/nl/attestation/attestor.rs", "allow_operators_action"),
+    ("daemon/src/nl/webhooks/key.rs", "allow_operators_action"),
     ("daemon/src/operator/reveal.rs", "allow_operators_eyes"),
     // What makes an entry one that is on record.
     ("store/src/audit/writer.rs", "after_commit"),

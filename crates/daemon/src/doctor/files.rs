@@ -28,7 +28,7 @@ fn config_fault(places: &Places) -> Option<Error> {
     let usable = || {
         let config = Config::load(&places.config_file())?;
         config.egress.proxy()?;
-        config.nl.webhooks.iter().try_for_each(|hook| hook.key().map(drop))
+        config.nl.webhooks.iter().try_for_each(|hook| hook.key.check())
     };
     usable().err()
 }

@@ -10,6 +10,8 @@ use keyless_vault::{EnvName, Freshness, Secret, SourceConfig};
 use super::Check;
 use crate::{
     broker::shared_variables,
+    config::Config,
+    nl::{HookKey, Webhook},
     operator::{self, counted},
     places::Places,
     store_place::store_place,
@@ -65,6 +67,7 @@ pub(super) async fn look(places: &Places) -> Looked {
     checks.extend(due(&secrets));
     checks.extend(variables(&secrets));
     checks.extend(sources(&secrets));
+    checks.extend(receivers(places, &secrets));
     Looked { checks, secrets }
 }
 
@@ -143,6 +146,28 @@ fn sources(secrets: &[Secret]) -> Vec<Check> {
         private("sources.file", path)
     };
     secrets.iter().filter_map(word).collect()
+}
+
+/// Keys of receivers that config.toml takes from secrets: there, and to be had.
+fn receivers(places: &Places, secrets: &[Secret]) -> Vec<Check> {
+    // Of a file that can't be read another check tells.
+    let Ok(config) = Config::load(&places.config_file()) else { return Vec::new() };
+    let word = |hook: &Webhook| {
+        let HookKey::Secret(path) = &hook.key else { return None };
+        let (why, remedy) = match secrets.iter().find(|secret| secret.path == *path) {
+            None => ("there is no such secret", format!("keyless secret add {path}")),
+            Some(secret) if secret.metadata.honeypot => {
+                ("it is a honeypot", "name another one in config.toml".to_owned())
+            }
+            Some(secret) if secret.is_compromised() => {
+                ("it is compromised", format!("keyless secret rotate {path}"))
+            }
+            Some(_) => return None,
+        };
+        let found = format!("{} is told nothing: {path} is its key, and {why}", hook.url);
+        Some(Check::fault("store.receivers", found, remedy))
+    };
+    config.nl.webhooks.iter().filter_map(word).collect()
 }
 
 fn unfetchable(path: &SecretPath, why: &str) -> Check {

@@ -5,6 +5,7 @@
 //! sent when it ended is sent again, under the same `rotation_id`. A message has names and times, never a
 //! value. In order for each receiver; one that does not answer holds up itself alone.
 
+mod key;
 mod message;
 mod progress;
 mod receiver;
@@ -20,11 +21,9 @@ use keyless_egress::{ClientRequest, Engine, Whose};
 use keyless_store::{AuditLog, AuditQuery};
 use keyless_vault::Vault;
 
+pub(crate) use self::key::HookKey;
 pub use self::receiver::{HookUrl, Webhook};
-use self::{
-    message::{message, signature},
-    progress::Progress,
-};
+use self::{message::message, progress::Progress};
 use super::rotation::{entries, log_end, told};
 use crate::{
     broker::{agent, plain_entry},
@@ -126,12 +125,12 @@ impl Telling {
     }
 
     async fn send(&self, hook: &Webhook, entry: &Entry) -> Result<u16, Error> {
-        let key = hook.key()?;
         let payload = told(&self.vault, entry, self.grace.full).await;
         let body = message(entry, &payload, Timestamp::now()).to_string();
-        let signature = signature(&key, body.as_bytes());
         let client = self.engine.client().map_err(|_| keyless_core::Code::ConfigInvalid)?;
         let HookUrl { scheme, authority, target } = &hook.url;
+        let signing = hook.key.sign(&self.vault, &self.log, authority, body.as_bytes());
+        let signature = signing.await?;
         let request = ClientRequest {
             method: "POST",
             target,

@@ -126,7 +126,7 @@ async fn serve_to_the_end(
     let nl = &config.nl;
     // What a key's file lacks is said now, and not when something has to be told.
     for hook in &nl.webhooks {
-        hook.key()?;
+        hook.key.check()?;
     }
     annotate_log(broker.log(), config);
     places.prepare_runtime()?;

@@ -22,10 +22,20 @@ impl Vault {
     /// [`Code::ValueRefused`] (what the source has does not fit), [`Code::SecretCompromised`],
     /// [`Code::HoneypotTouched`] or [`Code::StoreTampered`].
     pub async fn open(&self, path: &SecretPath) -> Result<Reading, Error> {
+        self.refuse_withheld(path).await?;
+        self.fetch(path).await
+    }
+
+    /// As [`Vault::open`], for what goes on by itself: it is no use that keeps an idle store open.
+    pub async fn open_unattended(&self, path: &SecretPath) -> Result<Reading, Error> {
+        self.refuse_withheld(path).await?;
+        self.fetch_unattended(path).await
+    }
+
+    async fn refuse_withheld(&self, path: &SecretPath) -> Result<(), Error> {
         let index = self.index().await?;
         let secret = index.find(path)?;
-        refuse_withheld(path, secret, secret.current().map(|version| version.version))?;
-        self.fetch(path).await
+        refuse_withheld(path, secret, secret.current().map(|version| version.version))
     }
 
     /// Which of these texts have a secret's value in them. Asked of one that is not given out any more as well:
@@ -39,10 +49,15 @@ impl Vault {
 
     /// The value of any secret, for the vault's own checks: nobody is given it.
     pub(super) async fn fetch(&self, path: &SecretPath) -> Result<Reading, Error> {
+        self.index().await?.find(path)?;
+        self.last_use.now();
+        self.fetch_unattended(path).await
+    }
+
+    async fn fetch_unattended(&self, path: &SecretPath) -> Result<Reading, Error> {
         let index = self.index().await?;
         let secret = index.find(path)?;
         let binding = secret.metadata.binding();
-        self.last_use.now();
         let SourceConfig::Routed { source, reference } = &secret.metadata.source else {
             return self.open_directly(path, secret, binding).await;
         };

@@ -77,6 +77,21 @@ async fn a_code_reopens_what_a_timer_locked(engine: Engine) {
     vault.reopen(&right, at(60), clock(67)).await.unwrap();
 }
 
+/// What the broker does by itself is no use: a store that nobody uses locks all the same.
+#[tokio::test]
+async fn what_goes_on_by_itself_keeps_no_store_open() {
+    const PAUSE: Duration = Duration::from_millis(50);
+    let Scene { vault, .. } = &Scene::new().await;
+    vault.add(path("a/b/c"), bound(), Some(value("0123456789"))).await.unwrap();
+    opened(vault, "a/b/c").await;
+    tokio::time::sleep(PAUSE).await;
+    vault.open_unattended(&path("a/b/c")).await.unwrap();
+    assert!(vault.idle() >= PAUSE);
+    assert_eq!(code(vault.open_unattended(&path("a/b/d")).await), Code::SecretNotFound);
+    vault.lock();
+    assert_eq!(code(vault.open_unattended(&path("a/b/c")).await), Code::Locked);
+}
+
 /// Neither the last code nor a lockout: `lock` and `unlock` by the passphrase are another broker.
 async fn a_lock_and_a_new_unlock_forget_no_code(engine: Engine) {
     let scene = Scene::on(engine).await;

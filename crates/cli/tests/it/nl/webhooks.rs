@@ -93,6 +93,67 @@ fn a_receiver_is_told_of_what_was_rotated_even_while_nobody_was_there() {
     wait_until("the log says so", || world.log().iter().filter(|entry| told(entry)).count() >= 3);
 }
 
+/// The key is looked up for each message: none is sent while it can't be had, and none is lost.
+#[test]
+fn a_receivers_key_may_be_a_secret_and_each_use_of_it_is_on_record() {
+    const PATH: &str = "team/hooks/key";
+    let world = with_secrets();
+    let (_receiver, port) = receiver(&world);
+    let nl = format!(
+        "[[nl.webhooks]]\nurl = 'http://127.0.0.1:{port}/nl?from=keyless'\nkey = '@secret:{PATH}'\n"
+    );
+    let state = world.home.keyless_home().join("webhooks.json");
+    let _served = Served::with(&world, &nl);
+    wait_until("the receiver is known", || state.exists());
+    let releases = || {
+        let all = world.log().into_iter();
+        all.filter(|entry| {
+            entry["detail"]["kind"] == "released" && entry["secrets_used"] == json!([PATH])
+        })
+        .count()
+    };
+    let doctor = || {
+        let checks = world.keyless(&["doctor", "--json"]).run().text();
+        let checks: Value = serde_json::from_str(&checks).unwrap();
+        let all = checks["data"]["checks"].as_array().unwrap().clone();
+        all.into_iter().find(|check| check["id"] == "store.receivers")
+    };
+    let fault = doctor().expect("doctor tells of a key that is not there");
+    assert_eq!(fault["state"], "fault");
+    assert!(fault["found"].as_str().unwrap().contains("team/hooks/key is its key"), "{fault}");
+    assert_eq!(fault["remedy"], format!("keyless secret add {PATH}"));
+    rotate(&world);
+    std::thread::sleep(std::time::Duration::from_secs(4));
+    assert_eq!((taken(&world).len(), releases()), (0, 0), "there is no key yet");
+    let add = ["secret", "add", PATH, "--value-stdin", "--allow-weak"];
+    world.keyless(&add).stdin(KEY).run().ok();
+    assert_eq!(doctor(), None);
+    wait_until("it was told after two failures", || taken(&world).len() == 1);
+    assert_eq!(taken(&world)[0]["is_signed"], true);
+    assert_eq!(releases(), 3, "each signature is a use");
+}
+
+/// config.toml is no place for a key, and a key that is written there is not shown around.
+#[test]
+fn a_literal_key_and_an_alias_that_nothing_resolves_are_refused() {
+    let world = with_secrets();
+    world.write_config();
+    let config = world.home.keyless_home().join("config.toml");
+    let text = fs::read_to_string(&config).unwrap();
+    let refused = |lines: &str| {
+        fs::write(&config, format!("{text}{lines}\n")).unwrap();
+        let run = world.keyless(&["serve", "--http", "127.0.0.1:0"]).run();
+        run.errors().clone()
+    };
+    let hook = "[[nl.webhooks]]\nurl = 'https://hooks.test/x'\n";
+    let literal = refused(&format!("{hook}key = '{KEY}'"));
+    assert!(literal.contains("nl.webhooks: key is no alias"), "{literal}");
+    assert!(literal.contains("@secret:PATH") && !literal.contains(KEY), "{literal}");
+    let alias = refused("[desktop]\nnotify = '@secret:team/x/y'");
+    assert!(alias.contains("desktop.notify is an alias"), "{alias}");
+    assert!(alias.contains("the file that holds it"), "{alias}");
+}
+
 /// A key that others can read is no key.
 #[test]
 fn a_key_that_others_can_read_stops_the_broker() {

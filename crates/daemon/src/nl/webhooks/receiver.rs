@@ -1,26 +1,31 @@
 //! `[[nl.webhooks]]`: where a receiver is, and the key that it knows us by.
 
-use std::{fmt, fs, os::unix::fs::PermissionsExt as _, path::PathBuf};
+use std::{fmt, path::PathBuf};
 
-use keyless_core::{Authority, Code, Error, Host, SafeText, Scheme};
+use keyless_core::{Authority, Host, Scheme};
 use serde::Deserialize;
-use zeroize::Zeroizing;
 
-use crate::places::unusable;
-
-/// As long as the shortest key that is worth its name.
-const LEAST_KEY: usize = 16;
-/// For others than the owner.
-const OTHERS: u32 = 0o077;
+use super::key::{HookKey, ONE_OF_TWO};
 
 /// A receiver of notifications. Taken up at the start of the process.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(try_from = "Written")]
 pub struct Webhook {
     /// Where it is.
     pub url: HookUrl,
-    /// A file with the key of its HMAC, readable by its owner alone. Read for each message, so that it can be changed.
-    pub key_file: PathBuf,
+    /// What it knows us by.
+    pub key: HookKey,
+}
+
+/// A receiver as it stands in the file.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    url: HookUrl,
+    #[serde(default)]
+    key: Option<String>,
+    #[serde(default)]
+    key_file: Option<PathBuf>,
 }
 
 /// `https://HOST[:PORT]/PATH`; `http://` on this machine alone.
@@ -32,24 +37,19 @@ pub struct HookUrl {
     pub(super) target: String,
 }
 
-impl Webhook {
-    /// The key; what is wrong with its file, if it can't be used.
-    pub(crate) fn key(&self) -> Result<Zeroizing<Vec<u8>>, Error> {
-        let file = &self.key_file;
-        let meta = fs::metadata(file).map_err(|error| unusable(file, &error))?;
-        let refused = |words: &'static str| {
-            let place = SafeText::default().as_they_wrote(&file.to_string_lossy());
-            Err(Error::with(Code::ConfigInvalid, place.and(words)))
+impl TryFrom<Written> for Webhook {
+    type Error = String;
+
+    fn try_from(Written { url, key, key_file }: Written) -> Result<Self, String> {
+        let key = match (key, key_file) {
+            (Some(text), None) => HookKey::named(&text)?,
+            (None, Some(file)) => HookKey::File(file),
+            (Some(_), Some(_)) => return Err("a receiver has key or key_file, not both".to_owned()),
+            (None, None) => {
+                return Err(format!("a receiver has no key: {ONE_OF_TWO}"));
+            }
         };
-        if meta.permissions().mode() & OTHERS != 0 {
-            return refused(": others can read it; chmod 600");
-        }
-        let bytes = Zeroizing::new(fs::read(file).map_err(|error| unusable(file, &error))?);
-        let key = bytes.trim_ascii_end();
-        if key.len() < LEAST_KEY {
-            return refused(": a key has at least 16 bytes; openssl rand -hex 32 makes one");
-        }
-        Ok(Zeroizing::new(key.to_vec()))
+        Ok(Self { url, key })
     }
 }
 
@@ -106,6 +106,27 @@ mod tests {
             "https://u:p@a.test/",
         ] {
             assert!(read(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_key_is_in_a_file_or_a_secret() {
+        let read = |lines: &str| {
+            toml::from_str::<Webhook>(&format!("url = 'https://a.test'\n{lines}"))
+                .map(|hook| hook.key)
+                .map_err(|error| error.message().to_owned())
+        };
+        assert_eq!(read("key_file = '/a'"), Ok(HookKey::File("/a".into())));
+        let path = keyless_core::SecretPath::parse("team/hooks/key").unwrap();
+        assert_eq!(read("key = '@secret:team/hooks/key'"), Ok(HookKey::Secret(path)));
+        for (lines, expected) in [
+            ("", "has no key: "),
+            ("key_file = '/a'\nkey = '@secret:team/hooks/key'", "not both"),
+            ("key = '@secret:team/key'", "no secret: "),
+            ("key = 'a literal one'", "key = \"@secret:PATH\""),
+        ] {
+            let fault = read(lines).unwrap_err();
+            assert!(fault.contains(expected) && !fault.contains("literal"), "{lines}: {fault}");
         }
     }
 }
