@@ -64,6 +64,48 @@ fn a_session_its_swaps_and_its_refusals_are_written_down() {
     assert!(sessions.iter().all(|session| *session == sessions[0]), "{sessions:?}");
 }
 
+/// A value that can't be had was not used: what is on record is that it was asked for in vain.
+#[test]
+fn a_miss_is_no_use() {
+    const BOXED: &str = "team/db/password";
+    let mut world = World::with_store();
+    let origin = world.origin(ALLOWED);
+    let file = world.home.write("operator/value", world.canary.value()).unwrap();
+    let source = format!("file:{}", file.display());
+    let add = |path: &str, rule: &[&str]| {
+        let words = [&["secret", "add", path, "--source", &source], rule].concat();
+        world.keyless(&words).run().ok();
+    };
+    add(TOKEN, &["--to", ALLOWED, "--env", "TOKEN"]);
+    add(BOXED, &[]);
+    let uses = || {
+        let log = world.log();
+        let kind = |entry: &&Value| entry["detail"]["kind"] == "released";
+        log.iter().filter(kind).count()
+    };
+    let script =
+        r#"curl -sS -o /dev/null -w %{http_code} -H "X: $TOKEN" https://api.allowed.test/"#;
+    let exec = ["exec", "--", "true {{nl:db/PASSWORD}}"];
+    assert_eq!(world.agent_sh(script).run().ok(), "200");
+    world.keyless(&exec).run().ok();
+    assert_eq!(uses(), 2, "what is there is used, and that is on record");
+    fs::remove_file(&file).unwrap();
+    let before = world.log().len();
+    assert_eq!(world.agent_sh(script).run().ok(), "502");
+    world.keyless(&exec).run();
+    assert_eq!((origin.requests().len(), uses()), (1, 2));
+    let log = world.log();
+    let missed: Vec<_> =
+        log[before..].iter().filter(|entry| entry["error_code"] == "secret_unavailable").collect();
+    let told: Vec<_> = missed.iter().map(|entry| (&entry["action"], &entry["result"])).collect();
+    assert_eq!(
+        told,
+        [(&json!("egress"), &json!("error")), (&json!("exec"), &json!("error"))],
+        "{log:#?}"
+    );
+    assert_eq!(missed[0]["secrets_used"], json!([]), "{log:#?}");
+}
+
 #[test]
 fn tail_shows_people_a_table() {
     let world = World::with_token();
