@@ -297,6 +297,9 @@ pub(crate) fn plain(value: &Value) -> String {
     }
 }
 
+/// The widest that a column is made for the sake of one cell: what is longer in a pipe stands out of its column.
+const WIDEST_COLUMN: usize = 512;
+
 /// Rows under a head, in columns as wide as their widest cell, two spaces apart. At a terminal that is narrower the
 /// widest columns are cut, the first one last, since it says what a row is; where too little would be left of them, each
 /// row is told line by line. A pipe gets all of it.
@@ -368,7 +371,7 @@ fn row_text(row: &[String], widths: &[usize]) -> String {
     let pad = |(cell, width): (&String, &usize)| {
         let width = *width;
         if cell.chars().count() <= width {
-            return format!("{cell:<width$}");
+            return format!("{cell:<pad$}", pad = width.min(WIDEST_COLUMN));
         }
         let kept: String = cell.chars().take(width - 1).collect();
         format!("{kept}…")
@@ -380,6 +383,17 @@ fn row_text(row: &[String], widths: &[usize]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Whatever somebody has made of the store.
+    #[test]
+    fn a_cell_of_any_length_goes_into_a_pipe() {
+        let long = "x".repeat(100_000);
+        let rows = [vec![long.clone(), "1".to_owned()], vec!["y".to_owned(), "2".to_owned()]];
+        let text = table_within(usize::MAX, &["PATH", "NUMBER"], &rows);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[1], format!("{long}  1"));
+        assert!(lines[2].starts_with("y ") && lines[2].ends_with(" 2") && lines[2].len() < 600);
+    }
 
     /// Every error that a person can meet.
     #[test]

@@ -26,6 +26,7 @@ pub(crate) use self::{
     query::{Query, Value, query, query_owned},
     row::Row,
     transaction::{LOCK_CLASS, Lock, SCHEMA_LOCK, Transaction, meanwhile},
+    words::{LARGEST, of_a_size},
 };
 use crate::store::{StoreError, apart};
 

@@ -10,7 +10,7 @@ use keyless_core::{
 };
 
 use crate::{
-    engine::{Row, query, query_owned},
+    engine::{Row, of_a_size, query, query_owned},
     store::{Store, StoreError},
 };
 
@@ -24,6 +24,14 @@ pub struct RequestRow {
 }
 
 const COLUMNS: &str = "id, path, session, asked, created_at, expires_at, settled, seal, full_id";
+
+/// All requests, with [`COLUMNS`] in their order.
+fn select() -> String {
+    let [path, session, asked, settled] = ["path", "session", "asked", "settled"].map(of_a_size);
+    format!(
+        "SELECT id, {path}, {session}, {asked}, created_at, expires_at, {settled}, seal, full_id FROM requests"
+    )
+}
 
 impl RequestRow {
     /// What a seal covers: the whole request, in one form.
@@ -78,15 +86,16 @@ impl Store {
 
     /// One request.
     pub async fn request(&self, id: &RequestId) -> Result<Option<RequestRow>, StoreError> {
-        let select = format!("SELECT {COLUMNS} FROM requests WHERE id = $1");
-        let row = query_owned(select).bind(id.as_str()).fetch_optional(&self.pool).await?;
+        let row = query_owned(format!("{} WHERE id = $1", select()))
+            .bind(id.as_str())
+            .fetch_optional(&self.pool)
+            .await?;
         row.as_ref().map(request_row).transpose()
     }
 
     /// All requests, oldest first. A row that can't be read is left out: it is nobody's answer.
     pub async fn requests(&self) -> Result<Vec<RequestRow>, StoreError> {
-        let select = format!("SELECT {COLUMNS} FROM requests");
-        let rows = query_owned(select).fetch_all(&self.pool).await?;
+        let rows = query_owned(select()).fetch_all(&self.pool).await?;
         let mut all: Vec<_> = rows.iter().filter_map(|row| request_row(row).ok()).collect();
         all.sort_by_key(|row| row.request.created_at);
         Ok(all)

@@ -3,15 +3,24 @@
 //! The store moves them and guards that a change is whole; what they mean, and whether they are
 //! genuine, the vault says with the commitment. [`Rows`] is always one consistent view.
 
-use crate::{
-    audit::{self, HeadSealer},
-    engine::{Connection, Lock, Query, Row, Transaction, query},
-    store::{OwnChain, Store, StoreError},
-};
-use std::sync::Arc;
+use std::{fmt::Write as _, sync::Arc};
 
 use jiff::Timestamp;
 use keyless_core::SecretPath;
+
+use crate::{
+    audit::{self, HeadSealer},
+    engine::{Connection, LARGEST, Lock, Query, Row, Transaction, query, query_owned},
+    store::{OwnChain, Store, StoreError},
+};
+
+/// The vault's tables, and their columns of which the database does not know how large they are.
+const SIZED: &[(&str, &[&str])] = &[
+    ("envelopes", &["kind", "parameters", "nonce", "wrapped", "created_at"]),
+    ("secrets", &["path", "metadata", "created_at", "updated_at", "removed_at"]),
+    ("versions", &["path", "nonce", "ciphertext", "created_at"]),
+    ("commitment", &["mac"]),
+];
 
 /// That a vault was made here, and when.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -116,6 +125,7 @@ impl Store {
     pub async fn envelopes(&self) -> Result<Option<Vec<EnvelopeRow>>, StoreError> {
         let mut view = Transaction::view(&self.pool).await?;
         let header = read_header(view.connection()).await?;
+        refuse_oversized(view.connection()).await?;
         let envelopes = read_envelopes(view.connection()).await?;
         view.commit().await?;
         Ok(header.map(|_| envelopes))
@@ -278,6 +288,7 @@ impl Writing {
 
 async fn read_rows(connection: &mut Connection) -> Result<Rows, StoreError> {
     let header = read_header(connection).await?;
+    refuse_oversized(connection).await?;
     let envelopes = read_envelopes(connection).await?;
     let secrets = query(
         "SELECT path, format, metadata, created_at, updated_at, current, removed_at \
@@ -299,6 +310,26 @@ async fn read_rows(connection: &mut Connection) -> Result<Rows, StoreError> {
         versions: versions.iter().map(version_row).collect::<Result<_, _>>()?,
         commitment: commitment.as_ref().map(commitment_row).transpose()?,
     })
+}
+
+/// Fails with [`StoreError::Oversized`] before anything that large is read: a database hands a column over whole. What a
+/// column's size is stands before it, so the columns themselves are not looked at.
+async fn refuse_oversized(connection: &mut Connection) -> Result<(), StoreError> {
+    let mut cases = String::new();
+    for (number, (table, columns)) in SIZED.iter().enumerate() {
+        let large: Vec<String> =
+            columns.iter().map(|column| format!("octet_length({column}) > {LARGEST}")).collect();
+        let large = large.join(" OR ");
+        let _ = write!(cases, " WHEN EXISTS (SELECT 1 FROM {table} WHERE {large}) THEN {number}");
+    }
+    let row = query_owned(format!("SELECT CAST(CASE{cases} ELSE -1 END AS bigint)"))
+        .fetch_one(&mut *connection)
+        .await?;
+    let number: i64 = row.try_get(0)?;
+    match usize::try_from(number).ok().and_then(|number| SIZED.get(number)) {
+        Some(&(table, _)) => Err(StoreError::Oversized { table }),
+        None => Ok(()),
+    }
 }
 
 async fn read_header(connection: &mut Connection) -> Result<Option<HeaderRow>, StoreError> {

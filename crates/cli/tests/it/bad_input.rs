@@ -293,6 +293,81 @@ fn stores_that_are_damaged() {
     assert_refused(&world, &newer);
 }
 
+/// Runs a command and says on stderr how much memory it had, in KiB.
+const MEASURED: &str = "import resource, subprocess, sys
+status = subprocess.run(sys.argv[1:]).returncode
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, file=sys.stderr)
+sys.exit(status)";
+
+/// Somebody has put far more into a column than Keyless ever writes there: that is told, without having it in memory.
+#[test]
+fn columns_that_are_far_too_large() {
+    const SIZE: u32 = 64 << 20;
+    /// Without the column's value, in KiB.
+    const MEMORY: u32 = 120 << 10;
+    const TAMPERED: &str = "The store was changed behind Keyless's back";
+    const RUN: &[&str] = &["run", "--", "true"];
+    const LIST: &[&str] = &["secret", "list"];
+    const VERIFY: &[&str] = &["audit", "verify"];
+    let world = World::with_token();
+    let sound = world.store_bytes();
+    let text = format!("hex(zeroblob({}))", SIZE / 2);
+    let request = format!(
+        "INSERT INTO requests (id, path, session, asked, created_at, expires_at, seal, full_id) VALUES \
+         ('prov-0123456789ab', 'a/b/c', 's', {text}, '2026-01-01T00:00:00Z', '2099-01-01T00:00:00Z', x'00', \
+         'prov-0123456789ab')"
+    );
+    // What somebody has put beside ours, and no key of ours vouches for, is left out.
+    let left_out = "";
+    for (change, commands, says) in [
+        (
+            format!("UPDATE versions SET ciphertext = zeroblob({SIZE})"),
+            &[RUN, LIST, VERIFY][..],
+            TAMPERED,
+        ),
+        (format!("UPDATE envelopes SET wrapped = zeroblob({SIZE})"), &[RUN], TAMPERED),
+        (format!("UPDATE secrets SET metadata = {text}"), &[RUN, LIST], TAMPERED),
+        (
+            format!("UPDATE audit SET entry = {text} WHERE sequence = 1"),
+            &[VERIFY, &["audit", "tail"]],
+            "can't be read",
+        ),
+        (request, &[&["approve", "--list"]], left_out),
+        (
+            format!("INSERT INTO grants VALUES ('g', {text}, 0, x'00')"),
+            &[&["grant", "list"]],
+            left_out,
+        ),
+    ] {
+        world.replace_store(&sound);
+        world.sqlite(&change);
+        for words in commands {
+            let measured = [&["python3", "-c", MEASURED, KEYLESS][..], words].concat();
+            let seen = world.keyless(&[]).instead(&measured).run();
+            let errors = seen.errors();
+            let (errors, memory) = errors.trim_end().rsplit_once('\n').unwrap_or(("", &errors));
+            let memory: u32 = memory.trim().parse().unwrap();
+            assert!(memory < MEMORY, "{change}: {words:?} took {memory} KiB");
+            if says.is_empty() {
+                seen.ok();
+            } else {
+                seen.exits(6);
+                assert!(errors.contains(says) && errors.contains("next:  "), "{change}: {errors}");
+            }
+        }
+    }
+}
+
+/// What is large and not too large is only in the way of who reads it.
+#[test]
+fn an_entry_of_the_log_that_is_long_is_shown() {
+    let world = World::with_token();
+    world.sqlite("UPDATE audit SET entry = json_set(entry, '$.target', hex(zeroblob(4194304))) WHERE sequence = 1");
+    let shown = world.keyless(&["audit", "tail"]).run().ok();
+    assert!(shown.contains(&"0".repeat(8 << 20)), "{} bytes", shown.len());
+    world.keyless(&["audit", "verify"]).run().exits(6);
+}
+
 /// Whoever can write the file can't send a secret elsewhere.
 #[test]
 fn a_destination_that_was_changed_in_the_file_is_not_believed() {

@@ -11,7 +11,7 @@ use tokio::task::spawn_blocking;
 
 use super::{LogError, segments};
 use crate::{
-    engine::{Connection, Pool, Query, Row, Transaction, Value, query_owned},
+    engine::{Connection, Pool, Query, Row, Transaction, Value, of_a_size, query_owned},
     store::{Store, StoreError},
 };
 
@@ -182,8 +182,10 @@ impl AuditQuery {
         }
         let (all, order) = (all.join(" AND "), if self.newest { "DESC" } else { "ASC" });
         let limit = values.place(limit);
-        let sql =
-            format!("SELECT entry FROM audit WHERE {all} ORDER BY sequence {order} LIMIT {limit}");
+        let entry = of_a_size("entry");
+        let sql = format!(
+            "SELECT {entry} FROM audit WHERE {all} ORDER BY sequence {order} LIMIT {limit}"
+        );
         values.0.into_iter().fold(query_owned(sql), Query::bind)
     }
 }

@@ -22,16 +22,21 @@ use super::{
     segments, sha256,
 };
 use crate::{
-    engine::{Connection, Transaction, query},
+    engine::{Connection, Query, Transaction, of_a_size, query, query_owned},
     store::{Store, StoreError},
 };
 
 /// Rows that are handed over at once.
 const BLOCK: u32 = 512;
 /// One text of many rows: a row by itself costs more on its way here than its hashes do.
-const BLOCKS: &str = "SELECT max(sequence), string_agg(sequence || ' ' || entry, '\n') \
-    FROM (SELECT sequence, entry FROM audit WHERE chain = $1 AND sequence > $2 AND sequence <= $3 \
-    ORDER BY sequence LIMIT $4) AS block";
+fn blocks() -> Query {
+    let entry = of_a_size("entry");
+    query_owned(format!(
+        "SELECT max(sequence), string_agg(sequence || ' ' || entry, '\n') \
+         FROM (SELECT sequence, {entry} AS entry FROM audit WHERE chain = $1 AND sequence > $2 AND sequence <= $3 \
+         ORDER BY sequence LIMIT $4) AS block"
+    ))
+}
 
 /// A chain of the log that is whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -366,7 +371,7 @@ pub(super) async fn read_block(
     chain: &str,
     (after, to): (i64, i64),
 ) -> Result<Option<(i64, Vec<u8>)>, StoreError> {
-    let block = query(BLOCKS).bind(chain).bind(after).bind(to).bind(BLOCK).fetch_one(view).await?;
+    let block = blocks().bind(chain).bind(after).bind(to).bind(BLOCK).fetch_one(view).await?;
     let (last, text): (Option<i64>, _) = (block.try_get(0)?, block.raw_text(1)?);
     Ok(last.zip(text))
 }

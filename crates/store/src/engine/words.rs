@@ -2,6 +2,16 @@
 
 use super::Pool;
 
+/// More bytes than are ever written into one column. A database hands a column over whole, however large somebody has
+/// made it.
+pub(crate) const LARGEST: u32 = 16 << 20;
+
+/// A column of texts, with an empty one in the place of what is larger than any of ours. Its size stands before it, so
+/// that what is too large is not looked at.
+pub(crate) fn of_a_size(column: &str) -> String {
+    format!("CASE WHEN octet_length({column}) > {LARGEST} THEN '' ELSE {column} END")
+}
+
 impl Pool {
     /// The text at `place`, names with dots between them, within the JSON of a column.
     pub(crate) fn json_text(&self, column: &str, place: &str) -> String {

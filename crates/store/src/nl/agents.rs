@@ -4,7 +4,7 @@ use keyless_core::agent::{Aid, InstanceId};
 
 use super::json;
 use crate::{
-    engine::{Row, query},
+    engine::{Row, of_a_size, query, query_owned},
     store::{Store, StoreError},
 };
 
@@ -65,14 +65,19 @@ impl Store {
 
     /// One agent.
     pub async fn agent(&self, instance: &InstanceId) -> Result<Option<AgentRow>, StoreError> {
-        let select = query("SELECT aid, credential, seal FROM agents WHERE instance_id = $1");
+        let select = format!(
+            "SELECT {}, credential, seal FROM agents WHERE instance_id = $1",
+            of_a_size("aid")
+        );
+        let select = query_owned(select);
         let row = select.bind(instance.as_str()).fetch_optional(self.pool.soon()).await?;
         row.as_ref().map(agent_row).transpose()
     }
 
     /// All agents, oldest first. A row that can't be read is left out: it is nobody's identity.
     pub async fn agents(&self) -> Result<Vec<AgentRow>, StoreError> {
-        let rows = query("SELECT aid, credential, seal FROM agents").fetch_all(&self.pool).await?;
+        let select = format!("SELECT {}, credential, seal FROM agents", of_a_size("aid"));
+        let rows = query_owned(select).fetch_all(&self.pool).await?;
         let mut all: Vec<_> = rows.iter().filter_map(|row| agent_row(row).ok()).collect();
         all.sort_by_key(|row| row.aid.created_at);
         Ok(all)

@@ -5,7 +5,7 @@ use keyless_core::delegation::{Token, TokenId};
 
 use super::json;
 use crate::{
-    engine::{Lock, Row, Transaction, query},
+    engine::{Lock, Row, Transaction, of_a_size, query, query_owned},
     store::{Store, StoreError},
 };
 
@@ -80,14 +80,19 @@ impl Store {
 
     /// One token; none where its row can't be read, since that hands nothing on.
     pub async fn delegation(&self, token: &TokenId) -> Result<Option<DelegationRow>, StoreError> {
-        let select = query("SELECT body, used, seal FROM delegations WHERE token_id = $1");
+        let select = format!(
+            "SELECT {}, used, seal FROM delegations WHERE token_id = $1",
+            of_a_size("body")
+        );
+        let select = query_owned(select);
         let row = select.bind(token.as_str()).fetch_optional(&self.pool).await?;
         Ok(row.and_then(|row| delegation_row(&row).ok()))
     }
 
     /// All tokens, oldest first. A row that can't be read is left out: it hands nothing on.
     pub async fn delegations(&self) -> Result<Vec<DelegationRow>, StoreError> {
-        let select = query("SELECT body, used, seal FROM delegations");
+        let select =
+            query_owned(format!("SELECT {}, used, seal FROM delegations", of_a_size("body")));
         let rows = select.fetch_all(&self.pool).await?;
         let mut all: Vec<_> = rows.iter().filter_map(|row| delegation_row(row).ok()).collect();
         all.sort_by_key(|row| (row.token.issued_at, row.token.token_id.clone()));

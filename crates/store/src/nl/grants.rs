@@ -6,7 +6,7 @@ use keyless_core::grant::{Grant, GrantId, PermissionRef};
 
 use super::json;
 use crate::{
-    engine::{Connection, Lock, Row, Transaction, query},
+    engine::{Connection, Lock, Row, Transaction, of_a_size, query, query_owned},
     store::{Store, StoreError},
 };
 
@@ -69,7 +69,8 @@ impl Store {
 
     /// All grants, oldest first. A row that can't be read is left out: it permits nothing.
     pub async fn grants(&self) -> Result<Vec<GrantRow>, StoreError> {
-        let rows = query("SELECT body, seal FROM grants").fetch_all(&self.pool).await?;
+        let select = format!("SELECT {}, seal FROM grants", of_a_size("body"));
+        let rows = query_owned(select).fetch_all(&self.pool).await?;
         let mut all: Vec<_> = rows.iter().filter_map(|row| grant_row(row).ok()).collect();
         all.sort_by_key(|row| (row.grant.granted_by.granted_at, row.grant.grant_id.clone()));
         Ok(all)

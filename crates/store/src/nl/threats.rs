@@ -4,7 +4,7 @@ use keyless_core::{agent::InstanceId, threat::ThreatRecord};
 
 use super::json;
 use crate::{
-    engine::query,
+    engine::{of_a_size, query, query_owned},
     store::{Store, StoreError},
 };
 
@@ -29,7 +29,9 @@ impl ThreatRow {
 impl Store {
     /// An agent's record; nothing for one that never did anything.
     pub async fn threat(&self, instance: &InstanceId) -> Result<Option<ThreatRow>, StoreError> {
-        let select = query("SELECT record, seal FROM threats WHERE instance_id = $1");
+        let select =
+            format!("SELECT {}, seal FROM threats WHERE instance_id = $1", of_a_size("record"));
+        let select = query_owned(select);
         let Some(row) = select.bind(instance.as_str()).fetch_optional(self.pool.soon()).await?
         else {
             return Ok(None);

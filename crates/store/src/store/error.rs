@@ -61,6 +61,12 @@ pub enum StoreError {
     /// The file or its folder may not be written, or is on a disk that can't be.
     #[error("the file can't be written")]
     ReadOnly(#[source] sqlx::Error),
+    /// A row of ours has more in a column than is ever written there.
+    #[error("a row of `{table}` is larger than any that Keyless writes")]
+    Oversized {
+        /// Which table.
+        table: &'static str,
+    },
     /// The server does not let us in, or not do this.
     #[error("the database server refuses it")]
     Refused(#[source] sqlx::Error),
@@ -171,6 +177,11 @@ impl From<StoreError> for Error {
             StoreError::DamagedRow { table } => {
                 let words = SafeText::words("a row can't be read, in table ").and(table);
                 Self::with(Code::StoreUnusable, words)
+            }
+            StoreError::Oversized { table } => {
+                let words =
+                    SafeText::words("a row is larger than any that Keyless writes, in table ");
+                Self::with(Code::StoreTampered, words.and(table))
             }
             StoreError::DiskFull(_) => Code::DiskFull.into(),
             StoreError::Emptied => unusable(
