@@ -230,3 +230,30 @@ fn a_database_with_the_wrong_certificate_gets_nothing() {
     let refused = team.bob.keyless(&["secret", "list"]).run();
     assert!(refused.exits(2).errors().contains("sslmode=verify-full"), "{}", refused.errors());
 }
+
+/// A database that a newer Keyless has changed is left as it is, and so is what else is done with it.
+#[test]
+fn a_database_of_a_newer_keyless_is_left_alone() {
+    let team = Team::new();
+    team.database.sql("UPDATE keyless_schema SET version = 99").unwrap();
+    let rows = || team.database.sql("SELECT count(*), max(sequence) FROM audit").unwrap();
+    let before = rows();
+    for words in [
+        &["secret", "list"][..],
+        &["run", "--", "true"],
+        &["secret", "rotate", TOKEN, "--value-stdin"],
+        &["audit", "verify"],
+        &["init", "--recovery-file", "none"],
+    ] {
+        let refused = team.bob.keyless(words).stdin("another-value-of-it").run();
+        let errors = refused.exits(6).errors();
+        assert!(errors.contains("a newer Keyless; update this one"), "{words:?}: {errors}");
+        let json = team.bob.keyless(&[&["--json"], words].concat()).stdin("x").run();
+        assert_eq!(json.exits(6).json()["errors"][0]["code"], "store_unusable", "{words:?}");
+    }
+    assert_eq!(rows(), before);
+    let version = team.database.sql("SELECT version FROM keyless_schema").unwrap();
+    assert_eq!(version, "99");
+    let found = team.bob.keyless(&["doctor"]).run();
+    assert!(found.text().contains("a newer Keyless"), "{}", found.text());
+}
