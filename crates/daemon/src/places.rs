@@ -119,6 +119,11 @@ impl Places {
         self.data.join("audit-checkpoints.jsonl")
     }
 
+    /// `broker.lock`: held by the broker that serves.
+    pub(crate) fn broker_lock(&self) -> PathBuf {
+        self.runtime.join("broker.lock")
+    }
+
     /// `webhooks.json`: how far each receiver of notifications was told.
     pub(crate) fn webhooks_state(&self) -> PathBuf {
         self.data.join("webhooks.json")

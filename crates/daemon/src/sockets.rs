@@ -64,7 +64,11 @@ pub fn told_error(code: &str, detail: &str) -> Error {
 
 /// Whether somebody listens at `path`.
 pub(crate) async fn is_live(path: &Path) -> bool {
-    connect_unix(path).await.is_ok()
+    match connect_unix(path).await {
+        Ok(_) => true,
+        // More wait to be accepted than have room.
+        Err(error) => error.kind() == io::ErrorKind::WouldBlock,
+    }
 }
 
 /// Binds a socket of mode 0600; a dead one is replaced, a live one or another file is not.

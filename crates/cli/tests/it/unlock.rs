@@ -1,6 +1,11 @@
 //! The broker in the background: unlocked once, used by many, locked again in every way.
 
-use std::{fs, os::unix::fs::PermissionsExt as _};
+use std::{
+    cell::RefCell,
+    fs,
+    os::unix::fs::PermissionsExt as _,
+    process::{Child, Stdio},
+};
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -36,6 +41,45 @@ fn status(world: &World) -> Value {
 
 /// `keyless run` as a user has it after `keyless unlock`: no passphrase, no routes of its own.
 const RUN: [&str; 2] = ["run", "--"];
+
+/// Of brokers that are started by hand at the same instant one serves; none takes the sockets of another away.
+#[test]
+fn of_brokers_that_start_at_once_one_serves() {
+    const BROKERS: usize = 4;
+    let world = World::with_token();
+    for round in 0..6 {
+        let start = |_| {
+            let mut command = world.keyless(&["broker"]).into_command();
+            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+            command.spawn().unwrap()
+        };
+        let brokers: RefCell<Vec<Child>> = RefCell::new((0..BROKERS).map(start).collect());
+        let is_over = |broker: &mut Child| broker.try_wait().unwrap().is_some();
+        wait_until("all but one have ended", || {
+            brokers.borrow_mut().iter_mut().filter_map(|one| is_over(one).then_some(())).count()
+                >= BROKERS - 1
+        });
+        let (refused, serving): (Vec<_>, Vec<_>) = brokers
+            .into_inner()
+            .into_iter()
+            .map(|mut one| (is_over(&mut one), one))
+            .partition(|one| one.0);
+        for (_, broker) in refused {
+            let output = broker.wait_with_output().unwrap();
+            let errors = String::from_utf8_lossy(&output.stderr);
+            assert!(errors.contains("the store is unlocked already"), "round {round}: {errors}");
+            assert!(errors.contains("next:  "), "{errors}");
+        }
+        let [(_, serving)] = <[_; 1]>::try_from(serving).expect("one of them serves");
+        wait_until("one serves", || status(&world)["broker"]["pid"] == json!(serving.id()));
+        let run = world.keyless(&["run", "--", "true"]).without_passphrase().run();
+        run.ok();
+        let locked = world.keyless(&["lock", "--json"]).run().data();
+        assert_eq!(locked["was_unlocked"], json!(true), "round {round}");
+        let output = serving.wait_with_output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+}
 
 #[test]
 fn a_run_needs_no_passphrase_until_lock() {
@@ -156,7 +200,7 @@ fn a_killed_run_ends_its_session() {
     let sockets = fs::read_dir(world.home.keyless_home().join("run")).unwrap();
     let mut names: Vec<_> = sockets.map(|entry| entry.unwrap().file_name()).collect();
     names.sort();
-    assert_eq!(names, ["agent.sock", "nl.sock", "operator.sock"]);
+    assert_eq!(names, ["agent.sock", "broker.lock", "nl.sock", "operator.sock"]);
 }
 
 #[test]

@@ -12,7 +12,7 @@ use std::{
 };
 
 use futures_util::future::{BoxFuture, LocalBoxFuture};
-use keyless_core::{Code, Error, SafeText};
+use keyless_core::{Code, Error};
 use parking_lot::Mutex;
 use tokio::{
     net::{UnixListener, UnixStream},
@@ -22,7 +22,7 @@ use tokio::{
 
 pub use self::own::{OwnTools, open_own_session};
 use self::{caller::Bound, conversation::converse};
-use super::protocol::Answer;
+use super::{protocol::Answer, turn::serve_alone};
 use crate::{
     broker::{Broker, agent},
     caution::LastManifest,
@@ -36,7 +36,7 @@ use crate::{
     reload::{self, Watcher},
     run::loopback_listener,
     session_book::SessionBook,
-    sockets::{bind_private, is_live, next_own},
+    sockets::{bind_private, next_own},
     stop::Stop,
     systemd,
     web::{Desk, Locking, Web},
@@ -130,7 +130,9 @@ async fn serve_to_the_end(
     }
     annotate_log(broker.log(), config);
     places.prepare_runtime()?;
-    let listener = bind_agent_socket(&places).await?;
+    // One broker serves a store: a second one is refused.
+    let serving = serve_alone(&places).await?;
+    let listener = bind_private(&places.agent_socket()).await?;
     let operator_listener = bind_private(&places.operator_socket()).await?;
     let speaking = Arc::new(NlService::new(&broker, &places, nl)?);
     let nl_doors = Listeners::open(Arc::clone(&speaking), &places, nl).await;
@@ -165,7 +167,7 @@ async fn serve_to_the_end(
     drop(nl_doors);
     // The sockets go first: who comes now finds the store locked.
     remove_sockets(&service.places);
-    drop(beside);
+    drop((serving, beside));
     service.end_sessions().await;
     if service.broker.vault().is_open() {
         service.broker.session_values().settle().await;
@@ -178,18 +180,6 @@ async fn serve_to_the_end(
 fn remove_sockets(places: &Places) {
     let _ = fs::remove_file(places.agent_socket());
     let _ = fs::remove_file(places.operator_socket());
-}
-
-/// One broker serves a store: a second one is refused.
-async fn bind_agent_socket(places: &Places) -> Result<UnixListener, Error> {
-    let path = places.agent_socket();
-    if is_live(&path).await {
-        let detail = SafeText::words(
-            "the store is unlocked already: run keyless lock first, or have that broker serve NL by `http` under `nl` in config.toml",
-        );
-        return Err(Error::with(Code::StateUnfit, detail));
-    }
-    bind_private(&path).await
 }
 
 /// What happens by itself as time goes by, to agents, rotations, requests and the log.

@@ -1,12 +1,27 @@
-//! Who starts the broker, of processes that want one at once.
+//! Who starts the broker, of processes that want one at once; and who serves, of brokers that start at once.
 
-use std::fs::File;
+use std::{
+    fs::{File, OpenOptions},
+    os::unix::fs::OpenOptionsExt as _,
+    time::Duration,
+};
 
-use keyless_core::Error;
-use rustix::fs::{FlockOperation, flock};
-use tokio::task::spawn_blocking;
+use keyless_core::{Code, Error, SafeText};
+use rustix::{
+    fs::{FlockOperation, flock},
+    io::Errno,
+};
+use tokio::{task::spawn_blocking, time::sleep};
 
-use crate::places::{Places, unusable};
+use crate::{
+    places::{Places, unusable},
+    sockets::is_live,
+};
+
+/// How often it is looked whether another broker serves by now, or is gone.
+const LOOK: Duration = Duration::from_millis(20);
+/// How often at most: a broker binds its sockets within milliseconds.
+const LOOKS: u32 = 500;
 
 /// No other process of this home starts a broker while this lives.
 #[derive(Debug)]
@@ -28,4 +43,65 @@ pub async fn unlocking_turn(places: &Places) -> Result<UnlockingTurn, Error> {
     };
     let held = spawn_blocking(take).await.expect("it does not panic")?;
     Ok(UnlockingTurn { _folder: held })
+}
+
+/// No other broker makes or removes this home's sockets while this lives.
+#[derive(Debug)]
+pub(crate) struct Serving {
+    _file: File,
+}
+
+/// Makes sure that no broker serves this home, and that none begins. Without that a broker would take the socket away
+/// that another has bound since the first one looked. [`Code::StateUnfit`] when one serves.
+pub(crate) async fn serve_alone(places: &Places) -> Result<Serving, Error> {
+    let path = places.broker_lock();
+    let open = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
+    let file = open.map_err(|error| unusable(&path, &error))?;
+    for _ in 0..LOOKS {
+        let taken = flock(&file, FlockOperation::NonBlockingLockExclusive);
+        if is_live(&places.agent_socket()).await {
+            break;
+        }
+        match taken {
+            Ok(()) => return Ok(Serving { _file: file }),
+            // It has not bound its sockets yet, or has just removed them.
+            Err(Errno::WOULDBLOCK) => sleep(LOOK).await,
+            Err(error) => return Err(unusable(&path, &error.into())),
+        }
+    }
+    let detail = SafeText::words(
+        "the store is unlocked already: run keyless lock first, or have that broker serve NL by `http` under `nl` in config.toml",
+    );
+    Err(Error::with(Code::StateUnfit, detail))
+}
+
+#[cfg(test)]
+mod tests {
+    use keyless_guest::bind_unix;
+
+    use super::*;
+
+    /// The second one may look after the first has looked, and before it has bound.
+    #[tokio::test]
+    async fn who_starts_second_waits_until_the_first_serves_or_is_gone() {
+        let folder = tempfile::tempdir().unwrap();
+        let places = Places::below(folder.path());
+        places.prepare_runtime().unwrap();
+        let first = serve_alone(&places).await.unwrap();
+        let second = tokio::spawn({
+            let places = places.clone();
+            async move { serve_alone(&places).await }
+        });
+        sleep(LOOK * 4).await;
+        assert!(!second.is_finished());
+        let listener = bind_unix(&places.agent_socket()).unwrap();
+        let refused = second.await.unwrap().map(drop).unwrap_err();
+        assert_eq!(refused.code(), Code::StateUnfit);
+        drop((listener, first));
+        let first = serve_alone(&places).await.unwrap();
+        let second = tokio::spawn(async move { serve_alone(&places).await });
+        sleep(LOOK * 2).await;
+        drop(first);
+        assert!(second.await.unwrap().is_ok());
+    }
 }
