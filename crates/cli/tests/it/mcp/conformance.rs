@@ -51,5 +51,9 @@ fn the_official_suite_passes() {
         let said = String::from_utf8_lossy(&output.stdout);
         world.saw("the suite", &output.stdout);
         assert!(output.status.success() && said.contains(" 0 failed"), "{scenario}: {said}");
+        if scenario == &"server-sse-polling" {
+            // Streams begin with an id and `retry`; the warning is about a tool of its example server (docs/mcp.md).
+            assert!(said.contains("Passed: 2/2, 0 failed, 1 warnings"), "{said}");
+        }
     }
 }
