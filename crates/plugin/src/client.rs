@@ -4,10 +4,11 @@
 //! Idle ──ask──► Running ──60 s without a question──► Idle
 //!                  │ hangs, floods, lies or dies
 //!                  ▼
-//!               Recovering ──third time within a minute──► Disabled, until it is reset
+//!               Recovering ──third time within a minute──► Disabled, until less than three lie within one
 //! ```
 //!
-//! Every question has a deadline, every line a length. The program is read, compared with its
+//! What was begun is done to its end, whether or not whoever asked still waits: an answer that nobody took would be
+//! taken for that to the next question. Every question has a deadline, every line a length. The program is read, compared with its
 //! checksum and started from there, so it can't be swapped in between; it gets no
 //! environment but what the operator grants it. Stderr is drained and dropped: it may hold values.
 
@@ -67,7 +68,9 @@ pub enum ClientError {
     #[error("the plugin ended without an answer")]
     Died,
     /// It failed too often.
-    #[error("the plugin failed {CRASHES} times within a minute and is not started again")]
+    #[error(
+        "the plugin failed {CRASHES} times within a minute; it is started again at the next question after that minute"
+    )]
     Disabled,
     /// It said so itself.
     #[error(transparent)]
@@ -87,28 +90,6 @@ pub enum ClientError {
     /// Others can change the program.
     #[error("the program can be changed by others, or is no regular file")]
     Unsafe,
-}
-
-/// Where a plugin is in its life.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PluginState {
-    /// Failed too often.
-    Disabled,
-    /// Not running.
-    Idle,
-    /// Failed, and is started again at the next question.
-    Recovering,
-    /// Running.
-    Running,
-}
-
-/// What the operator is told of a plugin.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PluginHealth {
-    /// Where it is.
-    pub state: PluginState,
-    /// How often it has failed lately.
-    pub recent_failures: usize,
 }
 
 /// One plugin. Clones ask the same one.
@@ -150,21 +131,25 @@ impl PluginClient {
 
     /// What it can do, as bits; starts it.
     pub async fn capabilities(&self) -> Result<u32, ClientError> {
-        let mut inner = self.inner.lock().await;
-        self.start(&mut inner).await?;
-        self.end_when_idle(&mut inner);
-        Ok(inner.running.as_ref().map_or(0, |running| running.capabilities))
+        let mut inner = Arc::clone(&self.inner).lock_owned().await;
+        let client = self.clone();
+        to_its_end(async move {
+            client.start(&mut inner).await?;
+            client.end_when_idle(&mut inner);
+            Ok(inner.running.as_ref().map_or(0, |running| running.capabilities))
+        })
+        .await
     }
 
     /// How it is.
     pub async fn is_available(&self) -> Result<Availability, ClientError> {
-        self.ask("is_available", &Nothing {}).await
+        self.ask("is_available", Nothing {}).await
     }
 
     /// The value of `reference`; `None` when there is none.
     pub async fn get(&self, reference: &str) -> Result<Option<Found>, ClientError> {
         let asked = Reference { reference: reference.to_owned() };
-        let reply: Result<Got, _> = self.ask("get", &asked).await;
+        let reply: Result<Got, _> = self.ask("get", asked).await;
         match reply {
             Ok(Got(found)) => Ok(found),
             // How protocol 1.0 spells it.
@@ -179,65 +164,46 @@ impl PluginClient {
 
     /// Everything that it keeps.
     pub async fn list(&self) -> Result<Vec<Entry>, ClientError> {
-        let reply: ListReply = self.ask("list", &Nothing {}).await?;
+        let reply: ListReply = self.ask("list", Nothing {}).await?;
         Ok(reply.entries)
     }
 
     /// Whether `reference` is written well.
     pub async fn validate(&self, reference: &str) -> Result<bool, ClientError> {
         let asked = Reference { reference: reference.to_owned() };
-        let reply: ValidateReply = self.ask("validate", &asked).await?;
+        let reply: ValidateReply = self.ask("validate", asked).await?;
         Ok(reply.ok)
     }
 
     /// Puts a value; says whether it took the place of another.
     pub async fn put(&self, reference: &str, value: Text) -> Result<bool, ClientError> {
         let asked = PutParams { reference: reference.to_owned(), value };
-        let reply: PutReply = self.ask("put", &asked).await?;
+        let reply: PutReply = self.ask("put", asked).await?;
         Ok(reply.replaced)
     }
 
     /// Deletes a value; says whether there was one.
     pub async fn delete(&self, reference: &str) -> Result<bool, ClientError> {
         let asked = Reference { reference: reference.to_owned() };
-        let reply: DeleteReply = self.ask("delete", &asked).await?;
+        let reply: DeleteReply = self.ask("delete", asked).await?;
         Ok(reply.existed)
     }
 
-    /// Where it is in its life.
-    pub async fn health(&self) -> PluginHealth {
-        let mut inner = self.inner.lock().await;
-        inner.forget_old_failures();
-        let recent_failures = inner.failures.len();
-        let state = match (&inner.running, recent_failures) {
-            (Some(_), _) => PluginState::Running,
-            (None, 0) => PluginState::Idle,
-            (None, failures) if failures >= CRASHES => PluginState::Disabled,
-            (None, _) => PluginState::Recovering,
-        };
-        PluginHealth { state, recent_failures }
-    }
-
-    /// Ends it: SIGTERM, and SIGKILL when that is not enough. Forgets its failures.
-    pub async fn reset(&self) {
-        let mut inner = self.inner.lock().await;
-        inner.failures.clear();
-        if let Some(running) = inner.running.take() {
-            running.process.end(self.launch.limits.grace).await;
-        }
-    }
-
-    async fn ask<R: DeserializeOwned>(
+    async fn ask<R: DeserializeOwned + Send + 'static>(
         &self,
-        method: &str,
-        params: &impl Serialize,
+        method: &'static str,
+        params: impl Serialize + Send + Sync + 'static,
     ) -> Result<R, ClientError> {
-        let mut inner = self.inner.lock().await;
-        self.start(&mut inner).await?;
-        let answer = self.exchange(&mut inner, method, params).await;
-        let answer = self.judge(&mut inner, answer).await;
-        self.end_when_idle(&mut inner);
-        answer
+        let mut inner = Arc::clone(&self.inner).lock_owned().await;
+        let client = self.clone();
+        to_its_end(async move {
+            client.start(&mut inner).await?;
+            let answer = client.exchange(&mut inner, method, &params).await;
+            let answer = client.judge(&mut inner, answer).await;
+            client.end_when_idle(&mut inner);
+            answer
+        })
+        .await
     }
 
     /// Sees to it that the plugin runs and has answered `init`.
@@ -328,6 +294,13 @@ impl PluginClient {
             }
         });
     }
+}
+
+/// Runs `work` to its end, though whoever waits for it may give up.
+async fn to_its_end<R: Send + 'static>(
+    work: impl Future<Output = Result<R, ClientError>> + Send + 'static,
+) -> Result<R, ClientError> {
+    tokio::spawn(work).await.unwrap_or(Err(ClientError::Died))
 }
 
 impl Inner {

@@ -466,7 +466,7 @@ fn on_this_machine(spec: &SourceSpec) -> Result<Box<dyn Backend>, String> {
         "keepass" => Box::new(KeePassSource::new(settings)?),
         "keyring" => Box::new(KeyringSource::new(settings)?),
         "pass" => Box::new(PassSource::new(settings)?),
-        "plugin" => Box::new(PluginSource::new(&spec.name, settings)?),
+        "plugin" => Box::new(PluginSource::new(&spec.name, settings, spec.deadline)?),
         other => {
             let known = "1password, aws-secrets-manager, aws-ssm, bitwarden, env, files, keepass, keyring, openbao, pass, plugin, vault";
             return Err(format!("the type {other:?} is unknown; there are {known}"));

@@ -2,6 +2,7 @@
 //! a value that is kept there reaches the origin and nobody else.
 
 mod kept;
+mod plugins;
 mod programs;
 
 use std::{

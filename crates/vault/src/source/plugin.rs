@@ -29,7 +29,8 @@ pub(crate) struct PluginSource {
 }
 
 impl PluginSource {
-    pub(crate) fn new(name: &str, settings: &Table) -> Result<Self, String> {
+    /// `deadline` is what the operator gives it for an answer; the protocol's own is the most.
+    pub(crate) fn new(name: &str, settings: &Table, deadline: Duration) -> Result<Self, String> {
         let program = PathBuf::from(required(settings, "program")?);
         if !program.is_absolute() {
             return Err("program is not an absolute path".to_owned());
@@ -46,13 +47,14 @@ impl PluginSource {
             None => Value::Object(Map::new()),
             Some(config) => serde_json::to_value(config).map_err(|error| error.to_string())?,
         };
+        let limits = Limits::default();
         let launch = Launch {
             name: name.to_owned(),
             program,
             checksum_sha256: required(settings, "checksum_sha256")?,
             environment: environment.clone(),
             config,
-            limits: Limits::default(),
+            limits: Limits { answer: deadline.min(limits.answer), ..limits },
         };
         Ok(Self {
             client: PluginClient::new(launch),
