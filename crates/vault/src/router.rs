@@ -375,7 +375,19 @@ impl At<'_> {
     }
 
     async fn get(&self, credential: Option<&SecretValue>) -> Result<Option<Fetched>, SourceFault> {
-        self.declared.within(self.declared.backend.get(&self.reference, credential)).await
+        let Declared { backend, .. } = self.declared;
+        let asking = async move {
+            if !self
+                .declared
+                .masked(backend.asked_capabilities().await)
+                .contains(Capabilities::READ)
+            {
+                let words = "it says that it can't be read from; see CAN in keyless source list";
+                return Err(SourceFault::new(State::Available, words));
+            }
+            backend.get(&self.reference, credential).await
+        };
+        self.declared.within(Box::pin(asking)).await
     }
 }
 

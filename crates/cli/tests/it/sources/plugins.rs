@@ -66,3 +66,13 @@ fn a_plugin_that_outlives_its_deadline_is_ended_and_tells_no_lies() {
         wait_until("it was ended", || !runs());
     }
 }
+
+#[test]
+fn a_plugin_that_says_it_can_not_be_read_from_is_not() {
+    let world = World::with_store();
+    sources(&world, &declared(&world, "deaf", "", "bits = 8"));
+    world.keyless(&["secret", "add", "plug/deaf/token", "--source", "routed"]).run().ok();
+    let checked = world.keyless(&["source", "check", "plug/deaf/token"]).run();
+    assert!(checked.exits(1).text().contains("it can't be read from"), "{}", checked.text());
+    assert!(!mark(&world, "deaf").exists(), "it was asked all the same");
+}
