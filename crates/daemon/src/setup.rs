@@ -15,6 +15,7 @@ mod propose;
 mod rewrite;
 mod scan;
 mod state;
+mod values;
 
 pub use self::{
     aliases::{AliasUse, KnownPaths, aliases_in},
@@ -22,6 +23,6 @@ pub use self::{
     manifest::{Existing, write as write_manifest},
     propose::{Judged, Proposal, Proposer},
     rewrite::LeftBehind,
-    scan::{Scan, Variable, scan, values_held},
+    scan::{Scan, ValuesHeld, Variable, made_up_in, scan, values_held},
     state::{SetupState, Step, StepStatus},
 };

@@ -1,6 +1,6 @@
 //! `keyless doctor`: whether everything is in order, and what helps.
 
-use std::{env, fs, path::Path, process::ExitCode};
+use std::{collections::BTreeSet, env, fs, path::Path, process::ExitCode};
 
 use anstyle::AnsiColor;
 use keyless_core::{Code, Error, SafeText};
@@ -67,8 +67,13 @@ async fn values(folder: &Path) -> Vec<Check> {
             || stored.iter().any(|secret| secret.path == proposal.path || variable(secret))
     };
     let here = env::current_dir().unwrap_or_default();
-    let held = values_held(&root, &proposer).into_iter();
-    held.filter_map(|(file, proposals)| {
+    let held = values_held(&root, &proposer);
+    let doubts = held.doubtful.into_iter().map(|(file, names)| {
+        let file = file.strip_prefix(&here).unwrap_or(&file).display().to_string();
+        let (found, remedy) = doubt(&file, &names);
+        Check::other("project.values", CheckState::Warning, found, remedy)
+    });
+    let raw = held.secrets.into_iter().filter_map(|(file, proposals)| {
         let names: Vec<&str> = proposals
             .iter()
             .filter(|proposal| is_known(proposal))
@@ -81,8 +86,21 @@ async fn values(folder: &Path) -> Vec<Check> {
              their paths"
         );
         (!names.is_empty()).then(|| Check::other("project.values", CheckState::Warning, found, remedy))
-    })
-    .collect()
+    });
+    raw.chain(doubts).collect()
+}
+
+/// What is said of variables that are left out by their names though their values look made up, and what to do.
+pub(super) fn doubt(file: &str, names: &BTreeSet<String>) -> (String, String) {
+    let all: Vec<&str> = names.iter().map(String::as_str).collect();
+    let found = format!(
+        "{file} holds what looks like a credential under the name of a setting ({})",
+        all.join(", ")
+    );
+    let also = all.join(" --also ");
+    let remedy =
+        format!("keyless secret import {file} --also {also} --leave aliases, if it is one");
+    (found, remedy)
 }
 
 /// Credentials in the plain files of agents and editors.

@@ -113,6 +113,14 @@ impl<'u> Setup<'u> {
         if !rows.is_empty() {
             self.ui.line(table(&["VARIABLE", "PATH", "FOR"], &rows).trim_end());
         }
+        // Otherwise the last step tells it.
+        if self.args.scan_only || found.secrets() == 0 {
+            for (file, names) in &found.doubtful {
+                let file = file.strip_prefix(&self.root).unwrap_or(file).display().to_string();
+                let (found, remedy) = doctor::doubt(&file, names);
+                self.ui.warn(format!("{found}. Next: {remedy}"));
+            }
+        }
         let row = |(name, one): (&String, &keyless_daemon::setup::Variable)| match &one.judged {
             Judged::Secret(proposal) => json!({
                 "variable": name, "path": proposal.path, "pattern": proposal.pattern, "to": proposal.to,

@@ -132,6 +132,47 @@ fn no_credential_of_a_project_is_lost() {
     assert_eq!(states, ["skipped", "skipped", "skipped", "done", "done"], "{}", seen.text());
 }
 
+/// Names that no table has, each with a value that nobody typed: by the critic's list.
+#[test]
+fn a_value_that_nobody_typed_is_a_secret_under_any_name() {
+    let world = World::with_store();
+    let names = [
+        "ENCRYPTION",
+        "FERNET",
+        "HMAC",
+        "JWT",
+        "MAILGUN",
+        "NEXTAUTH",
+        "OAUTH",
+        "OTP_SEED",
+        "PGPASS",
+        "REDIS_PW",
+        "SENDGRID",
+        "SLACK_HOOK",
+        "SUPABASE_SERVICE_ROLE",
+    ];
+    let mut text = String::new();
+    for name in names {
+        writeln!(text, "{name}=Zk3v9QwT1rXb7LmN5pYc2HsDf8GjKa4EuVoRx6Bi").unwrap();
+    }
+    text += "MSSQL=Server=db.test;User Id=sa;Password=Xk29fjs0dkfj;\n\
+             LARAVEL=base64:3q2+7wF4nL0sV9kXy1ZbT6pRm8cJ5hGdQ2uWe7oAi4E=\n\
+             TELEGRAM_BOT=123456789:AAF3kd9sLq27XbvP0wZ8mNt5RyHcJ1uGeo4\n\
+             MAILER=key-9f2c71b04ad8e6537bc1d20f98ea4b56\n";
+    world.home.write("operator/work/.env", &text).unwrap();
+    world
+        .home
+        .write("operator/work/.env.ci", "GIT_SHA=9f2c71b04ad8e6537bc1d20f98ea4b569f2c71b0\n")
+        .unwrap();
+    let found = phases(setup(&world, &["--scan-only"]).exits(0));
+    let variables = found[1].2["variables"].as_array().unwrap();
+    for one in variables {
+        let is_skipped = one["variable"] == "GIT_SHA";
+        assert_eq!(one["path"].is_string(), !is_skipped, "{one}");
+    }
+    assert_eq!(variables.len(), names.len() + 5);
+}
+
 #[test]
 fn a_person_is_asked_before_anything_is_written_and_for_what_is_missing() {
     let world = World::with_store();
@@ -331,7 +372,13 @@ fn what_setting_up_leaves_unfinished_is_said() {
         .home
         .write("operator/work/.env.example", format!("MAGIC={}\n", world.github_token()))
         .unwrap();
+    // Nor does the name of a setting hide one from a person.
+    let mode = "operator/work/.env.staging";
+    world.home.write(mode, "APP_MODE=q7w2n9d4k1s8z5x3c6v0b2m7j4h9g1f5t8r3y6p2\n").unwrap();
     let (_, warned) = set_up();
+    let doubt =
+        ".env.staging holds what looks like a credential under the name of a setting (APP_MODE)";
+    assert!(warned.contains(doubt) && warned.contains("--also APP_MODE"), "{warned}");
     assert!(warned.contains(".env.local holds raw values"), "{warned}");
     assert!(!warned.contains(".env.example"), "{warned}");
 }

@@ -162,6 +162,51 @@ const SECRET_PARTS: &[&str] = &[
     "WEBHOOK",
 ];
 
+/// Last parts of names that say so: `SLACK_HOOK` holds one, `HOOK_RETRIES` does not.
+const SECRET_ENDINGS: &[&str] =
+    &["CRED", "FERNET", "HMAC", "HOOK", "JWT", "MNEMONIC", "PEPPER", "PGPASS", "PW"];
+
+/// How words end that were written as one: `MYSQLPASSWORD`, `AUTHTOKEN`.
+const SECRET_WORD_ENDINGS: &[&str] = &["APIKEY", "PASSWORD", "SECRET", "TOKEN"];
+
+/// Parts that say: random, and no secret.
+const OPEN_PARTS: &[&str] = &[
+    "ACCOUNT",
+    "ADDRESS",
+    "ARN",
+    "BUILD",
+    "CERT",
+    "CERTIFICATE",
+    "CHECKSUM",
+    "COMMIT",
+    "CONTRACT",
+    "DIGEST",
+    "ETAG",
+    "FINGERPRINT",
+    "GUID",
+    "HASH",
+    "ID",
+    "IDS",
+    "IMAGE",
+    "INTEGRITY",
+    "MD5",
+    "NONCE",
+    "PUBLIC",
+    "PUBLISHABLE",
+    "REF",
+    "RELEASE",
+    "REV",
+    "REVISION",
+    "SHA",
+    "SHA1",
+    "SHA256",
+    "SHA512",
+    "SITEKEY",
+    "TAG",
+    "UUID",
+    "VERSION",
+];
+
 /// Parts that say nothing of whose secret it is.
 const GENERIC_PARTS: &[&str] = &[
     "ACCESS",
@@ -198,7 +243,19 @@ pub(super) fn is_setting(name: &str) -> bool {
 
 /// Whether a name says that it holds a secret.
 pub(super) fn is_secret(name: &str) -> bool {
-    parts(name).any(|part| SECRET_PARTS.contains(&part.as_str()))
+    let says = |part: String| {
+        SECRET_PARTS.contains(&part.as_str())
+            || SECRET_WORD_ENDINGS.iter().any(|end| part.ends_with(end))
+    };
+    let last = parts(name).last().unwrap_or_default();
+    parts(name).any(says)
+        || SECRET_ENDINGS.contains(&last.as_str())
+        || name.to_ascii_uppercase().ends_with("SERVICE_ROLE")
+}
+
+/// Whether a name says that what it holds is random and open to everybody: a commit, a digest, an id.
+pub(super) fn is_open(name: &str) -> bool {
+    parts(name).any(|part| OPEN_PARTS.contains(&part.as_str()))
 }
 
 /// Whether a name says nothing of whose secret it holds, as `API_KEY` does not.
@@ -252,7 +309,13 @@ mod tests {
         for name in ["TOKEN", "API_KEY", "SECRET_KEY", "CLIENT_SECRET", "PASSWORD"] {
             assert!(is_secret(name) && is_ambiguous(name), "{name}");
         }
-        assert!(!is_secret("KEYBOARD_LAYOUT") && !is_secret("MONKEY"));
+        for name in ["JWT", "REDIS_PW", "SLACK_HOOK", "MYSQLPASSWORD", "SUPABASE_SERVICE_ROLE"] {
+            assert!(is_secret(name) && !is_setting(name), "{name}");
+        }
+        for name in ["KEYBOARD_LAYOUT", "MONKEY", "JWT_ALGORITHM", "HOOK_RETRIES", "RANDOM_SEED"] {
+            assert!(!is_secret(name), "{name}");
+        }
+        assert!(is_open("GIT_SHA") && is_open("client.id") && !is_open("SIDE_DOOR"));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use keyless_core::{Destination, SecretPath};
 use keyless_vault::{EnvMeaning, FormatVerdict, Metadata, Provider, Providers, Scope, Variant};
 
-use super::names;
+use super::{names, values};
 use crate::{environment::is_of_sessions, operator::read_variable};
 
 /// Says what variables of one project hold.
@@ -40,8 +40,18 @@ pub struct Proposal {
 /// Why a proxy's address is none, though it may have a password in it.
 const OF_SESSIONS: &str = "is set by sessions; a proxy stands in [egress.upstream_proxy]";
 
+/// Why a setting whose value is random is told to a person.
+const DOUBTFUL: &str = "is a setting by its name, yet its value looks made up (keyless secret import FILE --also NAME takes it)";
+
 /// What a name begins with when it is for trying things out.
 const TEST_PREFIXES: &[&str] = &["DEMO_", "DUMMY_", "TEST_"];
+
+impl Judged {
+    /// Whether it is left out by its name though its value may be a credential.
+    pub fn is_doubtful(&self) -> bool {
+        matches!(self, Self::Skip(DOUBTFUL))
+    }
+}
 
 impl<'a> Proposer<'a> {
     /// A proposer for the project of this name. `looks_secret` says whether a line `NAME=value` holds what looks
@@ -84,8 +94,19 @@ impl<'a> Proposer<'a> {
             // No session would give it to a command, whatever is in it.
             skip @ Judged::Skip(OF_SESSIONS) => skip,
             Judged::Skip(_) if self.is_known_token(value) => self.by_value(name, value),
-            Judged::Skip(_) if holds_password(value) || self.looks(name, value) => {
+            Judged::Skip(_)
+                if holds_password(value)
+                    || values::holds_credential_field(value)
+                    || self.looks(name, value) =>
+            {
                 self.by_words(name)
+            }
+            Judged::Skip(_) if values::is_made_up(value) && !names::is_open(name) => {
+                if names::is_setting(name) || self.providers.of_variable(name).is_some() {
+                    Judged::Skip(DOUBTFUL)
+                } else {
+                    self.by_words(name)
+                }
             }
             Judged::Skip(why) if names::is_secret(name) && !names::is_setting(name) => {
                 // The catalog's word on a name stands; that a name says little does not lose its value.
@@ -255,7 +276,7 @@ fn is_telling(variant: &Variant) -> bool {
 }
 
 /// Why a value is none of its own.
-fn stands_for_another(value: &str) -> Option<&'static str> {
+pub(super) fn stands_for_another(value: &str) -> Option<&'static str> {
     let value = value.trim();
     let wrapped = |open: &str, close: &str| value.starts_with(open) && value.ends_with(close);
     if value.is_empty() {
@@ -328,6 +349,17 @@ mod tests {
             ("API_KEY", "0f3a9b7c5d1e8246", Ok("personal/app/api-key")),
             ("REDIS_URL", "redis://app:hunter2@cache:6379/0", Ok("personal/redis/url")),
             ("REDIS_URL", "redis://cache:6379/0", Err("is a setting by its name")),
+            ("MSSQL", "Server=db;User Id=sa;Password=Xk29fjs0dkfj;", Ok("personal/app/mssql")),
+            ("NEXTAUTH", "q7w2n9d4k1s8z5x3c6v0b2m7j4h9g1f5t8r3y6p2", Ok("personal/app/nextauth")),
+            ("OTP_SEED", "JB5WY3DP2EHPK3PXQ7N4ZT6A", Ok("personal/otp/seed")),
+            (
+                "GIT_SHA",
+                "9f2c71b04ad8e6537bc1d20f98ea4b569f2c71b0",
+                Err("does not look like a secret"),
+            ),
+            ("APP_MODE", "q7w2n9d4k1s8z5x3c6v0b2m7j4h9g1f5t8r3y6p2", Err(DOUBTFUL)),
+            ("AWS_REGION", "q7w2n9d4k1s8z5x3c6v0b2m7j4h9g1f5t8r3y6p2", Err(DOUBTFUL)),
+            ("APP_MODE", "blue", Err("is a setting by its name")),
             ("GITHUB_TOKEN", "", Err("is empty")),
             ("HTTPS_PROXY", "http://ada:hunter2@proxy.test:3128", Err(OF_SESSIONS)),
             ("GITHUB_TOKEN", "${OTHER}", Err("refers to something else")),

@@ -15,8 +15,9 @@ use serde_json::Value;
 use zeroize::Zeroizing;
 
 use super::{
-    dotenv, mentions,
-    propose::{Judged, Proposal, Proposer},
+    dotenv, mentions, names,
+    propose::{Judged, Proposal, Proposer, stands_for_another},
+    values,
 };
 
 /// Larger files are data.
@@ -47,6 +48,8 @@ pub struct Scan {
     pub variables: BTreeMap<String, Variable>,
     /// `.env` files that hold secrets now.
     pub held_in: BTreeSet<PathBuf>,
+    /// Variables that are left out by their names though their values may be credentials, by file.
+    pub doubtful: BTreeMap<PathBuf, BTreeSet<String>>,
     /// How many files were looked at.
     pub files: usize,
     /// Whether there were more files than are looked at.
@@ -82,9 +85,40 @@ pub fn scan(root: &Path, proposer: &Proposer<'_>) -> Scan {
     looked.found
 }
 
-/// What lies in the `.env` files of the project at `root` and looks like a secret's value, by file. Blocks.
-pub fn values_held(root: &Path, proposer: &Proposer<'_>) -> BTreeMap<PathBuf, Vec<Proposal>> {
-    looked_through(root, proposer, Files::Env).held
+/// What lies in the `.env` files of a project, by file.
+#[derive(Debug, Default)]
+pub struct ValuesHeld {
+    /// What looks like a secret's value.
+    pub secrets: BTreeMap<PathBuf, Vec<Proposal>>,
+    /// Variables that are left out by their names though their values may be credentials.
+    pub doubtful: BTreeMap<PathBuf, BTreeSet<String>>,
+}
+
+/// What lies in the `.env` files of the project at `root`. Blocks.
+pub fn values_held(root: &Path, proposer: &Proposer<'_>) -> ValuesHeld {
+    let looked = looked_through(root, proposer, Files::Env);
+    ValuesHeld { secrets: looked.held, doubtful: looked.found.doubtful }
+}
+
+/// The lines of a file whose values nobody typed, or hold a password among other things; none unless its name is that
+/// of a `.env` file, since elsewhere much else is as random.
+pub fn made_up_in(file: &Path, text: &str) -> Vec<usize> {
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    if !is_env_file(file, &name) {
+        return Vec::new();
+    }
+    let assignments = dotenv::read(text).assignments.into_iter();
+    let lines = assignments.filter(|one| {
+        let is_open = names::is_open(&one.name) || stands_for_another(&one.value).is_some();
+        let looks = values::is_made_up(&one.value) || values::holds_credential_field(&one.value);
+        looks && !is_open
+    });
+    lines.map(|one| one.line).collect()
+}
+
+fn is_env_file(path: &Path, name: &str) -> bool {
+    let ends_so = path.extension().is_some_and(|end| end == "env");
+    name == ".env" || name.starts_with(".env.") || ends_so
 }
 
 fn looked_through<'a>(root: &'a Path, proposer: &'a Proposer<'a>, files: Files) -> Looking<'a> {
@@ -135,8 +169,7 @@ impl Looking<'_> {
             self.found.cut_short = true;
             return;
         }
-        let ends_so = path.extension().is_some_and(|end| end == "env");
-        let is_env = name == ".env" || name.starts_with(".env.") || ends_so;
+        let is_env = is_env_file(path, name);
         let is_code = self.files == Files::All && !name.starts_with('.') && mentions::is_read(name);
         if !is_env && !is_code {
             return;
@@ -158,6 +191,9 @@ impl Looking<'_> {
             .is_some_and(|end| end == "example" || end == "sample" || end == "template");
         for one in dotenv::read(text).assignments {
             let judged = self.proposer.judge(&one.name, &one.value);
+            if judged.is_doubtful() {
+                self.found.doubtful.entry(path.to_owned()).or_default().insert(one.name.clone());
+            }
             if let (Judged::Secret(proposal), false) = (judged, is_example) {
                 self.found.held_in.insert(path.to_owned());
                 if Weakness::of(one.value.as_bytes()).is_none() {
@@ -193,11 +229,9 @@ impl Looking<'_> {
             return;
         }
         let by_value = self.proposer.judge(name, value);
-        let judged = match by_value {
-            // An empty line or a reference says what the project needs, by its name.
-            Judged::Skip(_) => self.proposer.judge_name(name),
-            secret @ Judged::Secret(_) => secret,
-        };
+        // An empty line or a reference says what the project needs, by its name.
+        let says_nothing = matches!(by_value, Judged::Skip(_)) && !by_value.is_doubtful();
+        let judged = if says_nothing { self.proposer.judge_name(name) } else { by_value };
         self.note(name, judged, path);
     }
 

@@ -1,11 +1,11 @@
 //! `keyless hooks check`: raw secrets in files, and aliases that nothing resolves.
 
-use std::{env, fs, path::Path, process::ExitCode};
+use std::{collections::BTreeSet, env, fs, path::Path, process::ExitCode};
 
 use keyless_core::{Code, Error, SafeText};
 use keyless_daemon::{
     Places,
-    setup::{KnownPaths, aliases_in},
+    setup::{KnownPaths, aliases_in, made_up_in},
 };
 use keyless_pack::{NOT_A_SECRET, TokenForms, utf16_text};
 use serde::Serialize;
@@ -94,6 +94,14 @@ impl Looking {
             return Ok(());
         };
         let lines: Vec<&str> = text.lines().collect();
+        let known: BTreeSet<usize> =
+            self.found.iter().filter(|one| one.file == name).map(|one| one.line).collect();
+        for line in made_up_in(file, text).into_iter().filter(|line| !known.contains(line)) {
+            if !lines.get(line - 1).is_some_and(|line| line.contains(NOT_A_SECRET)) {
+                let what = "looks like a credential (a value that nobody typed)".to_owned();
+                self.found.push(Found { file: name.clone(), line, kind: "secret", what });
+            }
+        }
         let whole = here.join(file);
         for alias in aliases_in(file, text) {
             let marked = lines.get(alias.line - 1).is_some_and(|line| line.contains(NOT_A_SECRET));

@@ -1,0 +1,141 @@
+//! What the values of variables say when their names say nothing.
+
+/// No token that says nothing of itself is shorter.
+const LEAST: usize = 20;
+/// Hexadecimal digits alone have less in each.
+const LEAST_HEX: usize = 32;
+
+/// What begins with one of these says what it is: a digest, an image, a public key.
+const NO_SECRETS: &[&str] = &["sha1-", "sha256-", "sha384-", "sha512-", "ssh-ed25519 ", "ssh-rsa "];
+
+/// What connection strings of databases, queues and storage call a credential.
+const CREDENTIAL_FIELDS: &[&str] =
+    &["accountkey", "password", "pwd", "sharedaccesskey", "sharedaccesssignature"];
+
+/// Whether a machine made the value up, or a long part of it: letters and digits in no order that a person, or a name
+/// with numbers in it, has.
+pub(super) fn is_made_up(value: &str) -> bool {
+    let value = value.trim();
+    if value.contains("://") || value.contains("sha256:") {
+        return false;
+    }
+    if NO_SECRETS.iter().any(|start| value.starts_with(start)) || is_uuid(value) {
+        return false;
+    }
+    let is_own = |c: char| c.is_ascii_alphanumeric() || "-_+/=.~".contains(c);
+    value.split(|c| !is_own(c)).any(is_woven)
+}
+
+/// `Server=db;User Id=sa;Password=…`, `host=db password=…`.
+pub(super) fn holds_credential_field(value: &str) -> bool {
+    let by = if value.contains(';') { ';' } else { ' ' };
+    if !value.contains(by) {
+        return false;
+    }
+    value.split(by).filter_map(|part| part.split_once('=')).any(|(field, said)| {
+        let field = field.trim().to_ascii_lowercase();
+        let said = said.trim();
+        CREDENTIAL_FIELDS.contains(&field.as_str())
+            && !said.is_empty()
+            && !said.starts_with(['$', '<', '{'])
+    })
+}
+
+/// Letters and digits take turns throughout, as they do in no name.
+fn is_woven(word: &str) -> bool {
+    let letters = word.bytes().filter(u8::is_ascii_alphanumeric).count();
+    let is_hex = word.bytes().filter(u8::is_ascii_alphanumeric).all(|b| b.is_ascii_hexdigit());
+    if letters < if is_hex { LEAST_HEX } else { LEAST } {
+        return false;
+    }
+    let turns_of = |of: fn(u8) -> u8| {
+        let pairs = word.as_bytes().windows(2);
+        let turns = pairs.filter(|pair| {
+            pair.iter().all(u8::is_ascii_alphanumeric) && of(pair[0]) != of(pair[1])
+        });
+        turns.count()
+    };
+    let digits = turns_of(|byte| u8::from(byte.is_ascii_digit()));
+    let kinds =
+        turns_of(|byte| u8::from(byte.is_ascii_digit()) + 2 * u8::from(byte.is_ascii_uppercase()));
+    // Fewer digits will do where capitals are strewn in and no word stands out, as in `MyAppService2`.
+    let has_word = word.split(|c: char| !c.is_ascii_lowercase()).any(|part| part.len() > 5);
+    let is_strewn =
+        digits * 8 > letters || (digits * 14 > letters && kinds * 5 > letters * 2 && !has_word);
+    let mut seen = [false; 128];
+    word.bytes().for_each(|byte| seen[usize::from(byte & 127)] = true);
+    let distinct = seen.iter().filter(|seen| **seen).count();
+    is_strewn && distinct >= 10 && !is_spelled_out(word)
+}
+
+/// `0123456789abcdef…`: every second step is to the next.
+fn is_spelled_out(word: &str) -> bool {
+    let steps = word
+        .as_bytes()
+        .windows(2)
+        .filter(|pair| pair[1] == pair[0] || pair[1] == pair[0].wrapping_add(1));
+    steps.count() * 2 > word.len()
+}
+
+/// An id, most of the time.
+fn is_uuid(value: &str) -> bool {
+    let parts: Vec<usize> = value.split('-').map(str::len).collect();
+    parts == [8, 4, 4, 4, 12] && value.bytes().all(|b| b == b'-' || b.is_ascii_hexdigit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each is random, of a machine: letters and digits, base64, hexadecimal, a bot's.
+    const MADE_UP: &[&str] = &[
+        "Zk3v9QwT1rXb7LmN5pYc2HsDf8GjKa4EuVoRx6Bi",
+        "q7w2n9d4k1s8z5x3c6v0b2m7j4h9g1f5t8r3y6p2",
+        "base64:3q2+7wF4nL0sV9kXy1ZbT6pRm8cJ5hGdQ2uWe7oAi4E=",
+        "key-9f2c71b04ad8e6537bc1d20f98ea4b56",
+        "9f2c71b04ad8e6537bc1d20f98ea4b56",
+        "123456789:AAF3kd9sLq27XbvP0wZ8mNt5RyHcJ1uGeo4",
+        "JB5WY3DP2EHPK3PXQ7N4ZT6A",
+        "QwErTyZkXvNb7LmNpYcHsDfGjKa4EuVoRxBiZd3K",
+    ];
+
+    #[test]
+    fn what_a_machine_made_up_is_told_from_what_people_write() {
+        for value in MADE_UP {
+            assert!(is_made_up(value), "{value}");
+        }
+        for value in [
+            "my-app-service-v2-prod-eu-central-1",
+            "MyApp2ServiceProdEuCentral1Cluster",
+            "ec2-12-34-56-78.compute-1.amazonaws.com",
+            "arn:aws:iam::123456789012:role/deploy-2024",
+            "2026-11-26T18:38:41.123456Z",
+            "9b1deb4d-3b7d-4bad-9bdd-2b0d7b3dcb6d",
+            "registry.test/app@sha256:9f2c71b04ad8e6537bc1d20f98ea4b569f2c71b04ad8e6537bc1d20f98ea4b56",
+            "https://cdn.test/9f2c71b04ad8e6537bc1d20f98ea4b56/x.js",
+            "/var/lib/app/data-01/releases/20261126183841",
+            "0123456789abcdef0123456789abcdef",
+            "correct horse battery staple and a long tail",
+            "tcp,http2,h3,quic1,ws2,grpc3,tls13,tls12",
+        ] {
+            assert!(!is_made_up(value), "{value}");
+        }
+    }
+
+    #[test]
+    fn connection_strings_name_their_credential() {
+        for value in [
+            "Server=db.test;User Id=sa;Password=Xk29fjs0dkfj;",
+            "DefaultEndpointsProtocol=https;AccountName=a;AccountKey=abc==;EndpointSuffix=core.test",
+            "Endpoint=sb://a.test/;SharedAccessKeyName=Root;SharedAccessKey=abc=",
+            "host=db user=app password=s3cr3t dbname=app",
+        ] {
+            assert!(holds_credential_field(value), "{value}");
+        }
+        for value in
+            ["Server=db;Password=${PASSWORD};", "Server=db;Integrated Security=true;", "a;b;c"]
+        {
+            assert!(!holds_credential_field(value), "{value}");
+        }
+    }
+}
