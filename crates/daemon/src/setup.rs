@@ -18,7 +18,7 @@ mod state;
 mod values;
 
 pub use self::{
-    aliases::{AliasUse, KnownPaths, aliases_in},
+    aliases::{AliasUse, KnownPaths, aliases_in, carries_variables},
     import::{Import, ImportRow, Leave, Outcome, Wish},
     manifest::{Existing, write as write_manifest},
     propose::{Judged, Proposal, Proposer},

@@ -49,6 +49,32 @@ fn a_commit_holds_no_secret_and_no_alias_of_nothing() {
     commit(&world, "more.txt", "the manifest names it now\n").ok();
 }
 
+/// Settings and code that a program reads itself get the alias as it stands there.
+#[test]
+fn an_alias_that_nothing_resolves_is_not_committed() {
+    let world = World::with_token();
+    git(&world, &["init", "-q"]).ok();
+    world.keyless(&["hooks", "install"]).run().ok();
+    for (file, line) in
+        [("app.yaml", "token: \"@secret:PATH\"\n"), ("prog.py", "t = '@secret:PATH'\n")]
+    {
+        let line = line.replace("PATH", TOKEN);
+        let said = commit(&world, file, &line).exits(1).errors();
+        let expected = format!("{file}:1: nothing resolves @secret:{TOKEN} in this file");
+        assert!(said.contains(&expected) && said.contains("start it with keyless run"), "{said}");
+        commit(&world, file, &line.replace('\n', " # keyless:not-a-secret\n")).ok();
+    }
+    commit(&world, ".mcp.json", &format!("{{\"env\": {{\"A\": \"@secret:{TOKEN}\"}}}}\n")).ok();
+    // A value that nobody typed, under a name that says nothing.
+    let said =
+        commit(&world, ".env.test", "A=1\nNEXTAUTH=q7w2n9d4k1s8z5x3c6v0b2m7j4h9g1f5t8r3y6p2\n");
+    assert!(
+        said.exits(1).errors().contains(".env.test:2: looks like a credential"),
+        "{}",
+        said.errors()
+    );
+}
+
 #[test]
 fn a_hook_that_was_there_goes_on_as_ever() {
     let world = World::empty();

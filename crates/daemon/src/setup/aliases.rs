@@ -16,6 +16,35 @@ use crate::{
 /// Files in which an alias is an example.
 const PROSE: &[&str] = &["adoc", "html", "markdown", "md", "rst", "txt"];
 
+/// Whole names of files whose variables a command is started with, or that Keyless reads itself.
+const CARRIERS: &[&str] = &[
+    ".envrc",
+    ".gitlab-ci.yml",
+    "agentpack.yaml",
+    "claude_desktop_config.json",
+    "containerfile",
+    "devcontainer.json",
+    "dockerfile",
+    "justfile",
+    "makefile",
+    "mcp.json",
+    "mcp_config.json",
+    "mise.toml",
+    "opencode.json",
+    "package.json",
+    "procfile",
+    "settings.json",
+    "settings.local.json",
+    "sources.toml",
+    "taskfile.yml",
+];
+/// How such names end, a dot before.
+const CARRIER_ENDINGS: &[&str] = &["bash", "env", "fish", "ps1", "service", "sh", "zsh"];
+/// Such files, by a part of their path.
+const CARRIER_PLACES: &[&str] = &[".circleci/", ".github/workflows/", ".keyless/"];
+/// `config.toml` is Keyless's, or that of an agent which starts servers.
+const CONFIGS: &[&str] = &["codex/config.toml", "keyless/config.toml"];
+
 /// An alias in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AliasUse {
@@ -42,6 +71,25 @@ pub fn aliases_in(file: &Path, text: &str) -> Vec<AliasUse> {
         uses.collect::<Vec<_>>()
     };
     text.lines().enumerate().flat_map(in_line).collect()
+}
+
+/// Whether an alias in a file of this name comes to be resolved: `keyless run` does so in variables that it inherits, and
+/// Keyless in settings of its own. Of any other file nobody reads it but its own program, which takes it for the value.
+pub fn carries_variables(file: &Path) -> bool {
+    let path = file.to_string_lossy().to_ascii_lowercase();
+    let name = path.rsplit('/').next().unwrap_or_default();
+    let stem = name.strip_prefix('.').unwrap_or(name);
+    let end = name.rsplit_once('.').map_or("", |(_, end)| end);
+    let is_compose = ["yaml", "yml"].contains(&end)
+        && (stem.starts_with("compose") || stem.starts_with("docker-compose"));
+    name.starts_with(".env.")
+        || CARRIERS.contains(&name)
+        || CARRIERS.contains(&stem)
+        || CARRIER_ENDINGS.contains(&end)
+        || CARRIER_PLACES.iter().any(|place| path.contains(place))
+        || CONFIGS.iter().any(|config| path.ends_with(config))
+        || name.starts_with("dockerfile.")
+        || is_compose
 }
 
 /// The paths that an alias may name: of the store, the operator's index, and the projects around its file.
@@ -105,6 +153,32 @@ fn written_in(line: &str) -> impl Iterator<Item = &str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn files_whose_variables_come_to_a_command_are_known() {
+        for file in [
+            ".env",
+            "app/.env.example",
+            "ci.env",
+            ".mcp.json",
+            ".cursor/mcp.json",
+            ".vscode/settings.json",
+            "compose.override.yaml",
+            "docker-compose.yml",
+            ".github/workflows/ci.yaml",
+            ".codex/config.toml",
+            ".keyless/secrets.toml",
+            "Dockerfile.dev",
+            "bin/start.sh",
+            "pack/agentpack.yaml",
+        ] {
+            assert!(carries_variables(Path::new(file)), "{file}");
+        }
+        for file in ["app.yaml", "prog.py", "config.toml", "src/main.rs", "environment.json", "env"]
+        {
+            assert!(!carries_variables(Path::new(file)), "{file}");
+        }
+    }
 
     #[test]
     fn aliases_are_found_where_they_are_values() {

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, env, fs, path::Path, process::ExitCode};
 use keyless_core::{Code, Error, SafeText};
 use keyless_daemon::{
     Places,
-    setup::{KnownPaths, aliases_in, made_up_in},
+    setup::{KnownPaths, aliases_in, carries_variables, made_up_in},
 };
 use keyless_pack::{NOT_A_SECRET, TokenForms, utf16_text};
 use serde::Serialize;
@@ -105,13 +105,28 @@ impl Looking {
         let whole = here.join(file);
         for alias in aliases_in(file, text) {
             let marked = lines.get(alias.line - 1).is_some_and(|line| line.contains(NOT_A_SECRET));
+            if marked {
+                continue;
+            }
+            if !carries_variables(file) {
+                let written = &alias.written;
+                let what = format!(
+                    "nothing resolves @secret:{written} in this file: its program takes it for the value"
+                );
+                self.found.push(Found {
+                    file: name.clone(),
+                    line: alias.line,
+                    kind: "unresolved",
+                    what,
+                });
+                continue;
+            }
             let resolves = match &alias.path {
                 Some(path) => self.known.resolves(whole.parent().unwrap_or(here), path)?,
                 None => Some(false),
             };
             let what = match (&alias.path, resolves) {
                 (_, Some(true)) => continue,
-                _ if marked => continue,
                 (_, None) => {
                     self.untold += 1;
                     continue;
@@ -139,6 +154,11 @@ fn words(found: &[Found]) -> String {
     }
     if found.iter().any(|one| one.kind == "alias") {
         words.push_str("Next: keyless secret add PATH, or declare it in .keyless/secrets.toml.\n");
+    }
+    if found.iter().any(|one| one.kind == "unresolved") {
+        words.push_str(
+            "Next: put the alias into a variable (.env, the env of an MCP client), have the program read that, and start it with keyless run.\n",
+        );
     }
     words.push_str("A line that only looks like one may carry the words ");
     words.push_str(NOT_A_SECRET);
