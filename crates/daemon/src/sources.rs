@@ -5,8 +5,8 @@ use std::sync::{Arc, OnceLock};
 use keyless_core::{Authority, Code, Error, Scheme};
 use keyless_egress::{Client, ClientRequest, Whose};
 use keyless_vault::{
-    Answer, HttpAnswer, HttpFault, HttpRequest, MAX_ANSWER_BYTES, Router, RouterConfig, SourceHttp,
-    Vault,
+    Answer, HttpAnswer, HttpFault, HttpRequest, IndexFile, MAX_ANSWER_BYTES, Router, RouterConfig,
+    SourceHttp, Vault,
 };
 use zeroize::Zeroizing;
 
@@ -14,7 +14,9 @@ use crate::{config::Config, egress_door::engine_config, places::Places};
 
 /// `vault`, with the sources that the operator declared beside it.
 pub fn with_sources(vault: Vault, places: &Places, config: &Config) -> Result<Vault, Error> {
-    let file = RouterConfig::load(&places.sources_file())?;
+    // A fault of the index is told where a project's secrets are read, and by the doctor.
+    let index = IndexFile::load(&places.index_file()).unwrap_or_default();
+    let file = RouterConfig::load(&places.sources_file())?.with_variables_of(&index);
     let http: Arc<dyn SourceHttp> =
         Arc::new(EgressHttp { config: config.clone(), client: OnceLock::new() });
     Ok(vault.with_router(Router::new(file, &http)?))

@@ -116,11 +116,14 @@ impl Router {
     /// Makes the sources. [`Code::SourcesInvalid`] says which one's settings don't fit.
     pub fn new(config: RouterConfig, http: &Arc<dyn SourceHttp>) -> Result<Self, Error> {
         let mut sources = BTreeMap::new();
+        let environment =
+            || Box::new(EnvironmentSource::new(config.variables.clone())) as Box<dyn Backend>;
         let env = SourceSpec::builtin("env", "env");
-        sources
-            .insert("env".to_owned(), Declared { spec: env, backend: Box::new(EnvironmentSource) });
+        sources.insert("env".to_owned(), Declared { spec: env, backend: environment() });
         for spec in config.elsewhere() {
-            if let Some(backend) = backend(spec, Some(http))? {
+            let made =
+                if spec.kind == "env" { Some(environment()) } else { backend(spec, Some(http))? };
+            if let Some(backend) = made {
                 sources.insert(spec.name.clone(), Declared { spec: spec.clone(), backend });
             }
         }
@@ -473,7 +476,7 @@ fn on_this_machine(spec: &SourceSpec) -> Result<Box<dyn Backend>, String> {
     Ok(match spec.kind.as_str() {
         "1password" => Box::new(OnePasswordSource::new(settings)?),
         "bitwarden" => Box::new(BitwardenSource::new(settings)?),
-        "env" => Box::new(EnvironmentSource),
+        "env" => Box::new(EnvironmentSource::default()),
         "files" => Box::new(FolderSource::new(settings)?),
         "keepass" => Box::new(KeePassSource::new(settings)?),
         "keyring" => Box::new(KeyringSource::new(settings)?),

@@ -623,6 +623,30 @@ fn a_source_that_hangs_is_given_up_and_the_others_go_on() {
     wait_until("what the program started is gone", || !runs());
 }
 
+/// The operator's word on a variable goes before the one that the path gives.
+#[test]
+fn the_environment_is_looked_at_under_the_name_that_the_index_gives() {
+    let mut world = World::with_store();
+    let origin = world.origin(ALLOWED);
+    sources(&world, "[default]\nsource = \"env\"\n");
+    let index = format!("[secret.{TOKEN:?}]\nenv_var = \"MYTOK\"\n");
+    world.home.write("keyless/index.toml", index).unwrap();
+    add_routed(&world, "routed");
+    let none = world.keyless(&["source", "check", TOKEN]).run();
+    assert!(none.exits(1).text().contains("has no value"), "{}", none.text());
+    let (derived, other) = ("KEYLESS_SECRET__TEAM__API__TOKEN", world.another_value());
+    let used = |set: &[(&str, &str)]| {
+        let asked = world.agent_sh(USE);
+        let asked =
+            set.iter().fold(asked, |asked, (name, value)| asked.env_with_value(name, value));
+        asked.run().ok();
+        origin.requests().last().unwrap().header("x")
+    };
+    let value = world.canary.value();
+    assert_eq!(used(&[(derived, value)]), Some(value.into()));
+    assert_eq!(used(&[(derived, &other), ("MYTOK", value)]), Some(value.into()));
+}
+
 #[test]
 fn the_fallback_is_asked_when_a_source_is_not_installed_and_then_alone() {
     let mut world = World::with_store();

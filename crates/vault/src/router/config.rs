@@ -8,7 +8,7 @@ use keyless_core::{ALIAS_PREFIX, Code, Error, SafeText, SecretPath, alias};
 use toml::{Table, Value};
 
 use super::At;
-use crate::source::Capabilities;
+use crate::{inventory::IndexFile, metadata::EnvName, source::Capabilities};
 
 /// How long a fetched value may be kept, unless the source or the secret says less.
 const DEFAULT_TTL: Duration = Duration::from_mins(15);
@@ -55,6 +55,8 @@ pub struct RouterConfig {
     routes: Vec<Route>,
     secrets: BTreeMap<SecretPath, (String, String)>,
     pub(super) credentials: BTreeMap<String, SecretPath>,
+    /// Of the environment, by the operator's index.
+    pub(super) variables: BTreeMap<SecretPath, EnvName>,
 }
 
 /// One `[[source]]`.
@@ -182,6 +184,15 @@ impl RouterConfig {
             config.credentials.insert(name.clone(), path);
         }
         config.check_names().map(|()| config)
+    }
+
+    /// The same with the variables that `index` names, for sources of the kind `env`.
+    #[must_use]
+    pub fn with_variables_of(mut self, index: &IndexFile) -> Self {
+        let named = index.secrets.iter();
+        let named = named.filter_map(|(path, said)| Some((path.clone(), said.env.clone()?)));
+        self.variables = named.collect();
+        self
     }
 
     /// Whether it declares a source at all.

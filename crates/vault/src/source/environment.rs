@@ -1,18 +1,30 @@
 //! The source `env`, by the path of a secret: for machines without a store, such as CI.
 //!
 //! Looked up is `KEYLESS_SECRET__TEAM__API__TOKEN` for `team/api/token`: `/` becomes two underscores
-//! and `-` one, which no two paths share, since neither has two hyphens in a row.
+//! and `-` one, which no two paths share, since neither has two hyphens in a row. Where the operator's `index.toml` names a
+//! variable, and that one is set, it goes before.
 
-use std::os::unix::ffi::OsStringExt;
+use std::{collections::BTreeMap, ffi::OsString, os::unix::ffi::OsStringExt};
 
 use keyless_core::{SecretPath, SecretValue};
 use toml::Table;
 use zeroize::Zeroizing;
 
 use super::backend::{Answer, Backend, Capabilities, Fetched, SourceFault, State};
+use crate::metadata::EnvName;
 
 /// This process's environment.
-pub(crate) struct EnvironmentSource;
+#[derive(Default)]
+pub(crate) struct EnvironmentSource {
+    /// The variables that the operator has named.
+    variables: BTreeMap<SecretPath, EnvName>,
+}
+
+impl EnvironmentSource {
+    pub(crate) fn new(variables: BTreeMap<SecretPath, EnvName>) -> Self {
+        Self { variables }
+    }
+}
 
 impl Backend for EnvironmentSource {
     fn capabilities(&self) -> Capabilities {
@@ -20,7 +32,9 @@ impl Backend for EnvironmentSource {
     }
 
     fn reference(&self, path: &SecretPath, _rest: &str, _: Option<&Table>) -> String {
-        variable(path)
+        let named = self.variables.get(path).map(EnvName::as_str);
+        let named = named.filter(|name| set(name).is_some());
+        named.map_or_else(|| variable(path), str::to_owned)
     }
 
     fn state<'a>(&'a self, _: Option<&'a SecretValue>) -> Answer<'a, State> {
@@ -33,10 +47,15 @@ impl Backend for EnvironmentSource {
         _: Option<&'a SecretValue>,
     ) -> Answer<'a, Result<Option<Fetched>, SourceFault>> {
         Box::pin(async move {
-            let found = std::env::var_os(reference).filter(|value| !value.is_empty());
-            Ok(found.map(|value| Fetched { bytes: Zeroizing::new(value.into_vec()), lease: None }))
+            Ok(set(reference)
+                .map(|value| Fetched { bytes: Zeroizing::new(value.into_vec()), lease: None }))
         })
     }
+}
+
+/// What the variable holds, if anything.
+fn set(name: &str) -> Option<OsString> {
+    std::env::var_os(name).filter(|value| !value.is_empty())
 }
 
 fn variable(path: &SecretPath) -> String {
