@@ -47,7 +47,9 @@ async fn list(ui: &Ui, args: SourceListArgs) -> Result<ExitCode, Error> {
     let mut words = table(&["SOURCE", "CAN", "SECRETS"], &rows);
     let mut data = json!({ "sources": kinds });
     // How they are takes their credentials, so the factor; without any, nobody is asked for it.
-    if RouterConfig::load(&places.sources_file())?.declares_any() {
+    let config = RouterConfig::load(&places.sources_file())?;
+    warn_of_unread(ui, &config);
+    if config.declares_any() {
         let (_, vault) = unlock_vault(&args.factor).await?;
         let reports = ui.wait("Asking the sources", vault.sources()).await?;
         words.push('\n');
@@ -56,6 +58,10 @@ async fn list(ui: &Ui, args: SourceListArgs) -> Result<ExitCode, Error> {
     }
     ui.answer("source list", &data, &words);
     Ok(ExitCode::SUCCESS)
+}
+
+fn warn_of_unread(ui: &Ui, config: &RouterConfig) {
+    config.unread().iter().for_each(|said| ui.warn(format!("sources.toml: {}", visible(said))));
 }
 
 /// What the declared sources can do, how they are now, and how they were when a value was last asked for or given.
@@ -110,7 +116,8 @@ async fn browse(ui: &Ui, args: BrowseArgs) -> Result<ExitCode, Error> {
 }
 
 async fn check(ui: &Ui, args: CheckArgs) -> Result<ExitCode, Error> {
-    let (_, vault) = unlock_vault(&args.factor).await?;
+    let (places, vault) = unlock_vault(&args.factor).await?;
+    warn_of_unread(ui, &RouterConfig::load(&places.sources_file())?);
     let mut secrets = vault.list().await?.to_vec();
     if !args.paths.is_empty() {
         for path in &args.paths {

@@ -699,6 +699,39 @@ fn the_fallback_may_be_the_store_or_a_source_with_a_credential() {
     assert_eq!(origin.requests()[1].header("x"), Some(other.as_str().into()));
 }
 
+/// What stands there for nothing is told, and stops nobody: another tool's file works as it is.
+#[test]
+fn what_would_go_wrong_at_the_first_use_is_told_before() {
+    let world = World::with_store();
+    let doctor = |id: &str| {
+        let checks = world.keyless(&["doctor", "--json"]).run().json()["data"]["checks"].clone();
+        let mut checks = checks.as_array().unwrap().clone();
+        checks.retain(|check| check["id"] == id);
+        serde_json::to_string(&checks).unwrap()
+    };
+    let text = "[[sorce]]\nname = \"a\"\n[[source]]\nname = \"mine\"\ntype = \"1password\"\nfodler = \"x\"\n\
+                [source_credentials]\nmine = \"sources/mine/token\"\n";
+    sources(&world, text);
+    let add = ["secret", "add", "sources/mine/token", "--source", "source:mine:op://a/b/c"];
+    world.keyless(&add).run().ok();
+    let listed = world.keyless(&["source", "list"]).run();
+    for key in ["sorce", "fodler"] {
+        assert!(
+            listed.errors().contains(&format!("{key:?}, which nothing reads")),
+            "{}",
+            listed.errors()
+        );
+        assert!(doctor("files.sources").contains(key), "{key}");
+    }
+    let chained = doctor("sources.credentials");
+    assert!(chained.contains("its credential sources/mine/token is kept at a source"), "{chained}");
+    world
+        .home
+        .write("keyless/index.toml", format!("[secret.{TOKEN:?}]\nformat_regex = \"(\"\n"))
+        .unwrap();
+    assert!(doctor("files.index").contains("format_regex is no regular expression"));
+}
+
 #[test]
 fn a_source_file_that_is_wrong_is_told() {
     let world = World::with_store();

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use keyless_core::Error;
-use keyless_vault::{IndexFile, ProviderFault, RouterConfig};
+use keyless_core::{Error, SecretPath};
+use keyless_vault::{IndexFile, ProviderFault, RouterConfig, Secret, SourceConfig};
 
 use super::Check;
 use crate::{config::Config, nl::guard::GuardRules, places::Places, providers::project_providers};
@@ -11,13 +11,9 @@ use crate::{config::Config, nl::guard::GuardRules, places::Places, providers::pr
 pub(super) fn look(places: &Places, folder: &Path) -> Vec<Check> {
     let mut checks = vec![
         file("files.config", &places.config_file(), config_fault(places)),
-        file(
-            "files.sources",
-            &places.sources_file(),
-            RouterConfig::load(&places.sources_file()).err(),
-        ),
         file("files.guard", &places.guard_file(), GuardRules::new(places.guard_file()).current().1),
     ];
+    checks.extend(sources(places));
     checks.extend(index(places));
     checks.extend(catalog(places, folder));
     checks
@@ -45,6 +41,42 @@ fn file(id: &'static str, place: &Path, fault: Option<Error>) -> Check {
         None if place.exists() => Check::ok(id, format!("{} can be used", place.display())),
         None => Check::ok(id, format!("none at {}", place.display())),
     }
+}
+
+fn sources(places: &Places) -> Vec<Check> {
+    let place = places.sources_file();
+    let config = match RouterConfig::load(&place) {
+        Err(error) => return vec![file("files.sources", &place, Some(error))],
+        Ok(config) if config.unread().is_empty() => {
+            return vec![file("files.sources", &place, None)];
+        }
+        Ok(config) => config,
+    };
+    let remedy = || format!("mend it in {}, or take it out", place.display());
+    let unread = config.unread().iter();
+    unread.map(|said| Check::warning("files.sources", said.clone(), remedy())).collect()
+}
+
+/// Sources whose credential another source, or they themselves, would have to give: none can be asked.
+pub(super) fn credentials(places: &Places, known: &[Secret]) -> Vec<Check> {
+    // Of a file that can't be read another check tells.
+    let config = RouterConfig::load(&places.sources_file()).unwrap_or_default();
+    let routed = |path: &SecretPath| {
+        let secret = known.iter().find(|secret| secret.path == *path);
+        secret.is_some_and(|secret| matches!(secret.metadata.source, SourceConfig::Routed { .. }))
+    };
+    let chained = config.credentials().filter(|(_, path)| routed(path));
+    let check = |(source, path): (&str, &SecretPath)| {
+        let found = format!(
+            "the source {source} can't be asked: its credential {path} is kept at a source itself"
+        );
+        let remedy = format!(
+            "keyless secret add another one (--source local, env:NAME or file:PATH), and name it for {source} under \
+             [source_credentials]"
+        );
+        Check::fault("sources.credentials", found, remedy)
+    };
+    chained.map(check).collect()
 }
 
 fn index(places: &Places) -> Vec<Check> {

@@ -9,6 +9,7 @@ use toml::{Table, Value};
 
 use crate::{
     metadata::EnvName,
+    providers::compile,
     upkeep::{RotationMethod, Upkeep},
 };
 
@@ -115,6 +116,9 @@ impl Entry {
         let raw: RawEntry = table.clone().try_into().map_err(|error| one_line(&error))?;
         if raw.rotate_every_days == Some(0) {
             return Err("rotate_every_days is at least 1".to_owned());
+        }
+        if let Some(rule) = &raw.format_regex {
+            compile(rule).map_err(|_| "format_regex is no regular expression".to_owned())?;
         }
         Ok(Self {
             description: raw.description,

@@ -177,7 +177,7 @@ pub(crate) fn judge_format(rule: Option<&str>, value: &[u8]) -> FormatVerdict {
 }
 
 /// Compiles a format rule, bounded in memory, matching whole values.
-pub(super) fn compile(rule: &str) -> Result<Regex, regex::Error> {
+pub(crate) fn compile(rule: &str) -> Result<Regex, regex::Error> {
     let build = |rule: &str| regex::RegexBuilder::new(rule).size_limit(1 << 20).build();
     // By itself as well: what closes our group is a rule of two, of which one has no anchor.
     build(rule)?;

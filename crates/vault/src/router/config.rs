@@ -44,6 +44,13 @@ const SETTINGS: &[(&str, &[&str])] = &[
     ("vault", &["addr", "mount", "namespace", "role_id", "browse_below"]),
 ];
 
+/// The tables of the file.
+const TABLES: &[&str] =
+    &["default", "route", "schema_version", "secret", "source", "source_credentials"];
+
+/// What is read of a route, by one kind of source or another.
+const ROUTE_SETTINGS: &[&str] = &["field", "folder", "prefix", "source", "vault"];
+
 /// What is read of every source.
 const SETTINGS_OF_ALL: &[&str] = &["access", "cache_ttl_seconds", "timeout_seconds"];
 
@@ -55,6 +62,8 @@ pub struct RouterConfig {
     routes: Vec<Route>,
     secrets: BTreeMap<SecretPath, (String, String)>,
     pub(super) credentials: BTreeMap<String, SecretPath>,
+    /// What nothing reads, as fragments of sentences.
+    unread: Vec<String>,
     /// Of the environment, by the operator's index.
     pub(super) variables: BTreeMap<SecretPath, EnvName>,
 }
@@ -153,15 +162,20 @@ impl RouterConfig {
         if file.get("schema_version").is_some_and(|version| version.as_integer() != Some(1)) {
             return Err("schema_version is not 1".to_owned());
         }
-        let mut config = Self::default();
+        let mut config = Self { unread: unread("the file", &file, TABLES), ..Self::default() };
         for table in tables(&file, "source")? {
             let spec = source(table)?;
+            if let Some(known) = Self::settings_of(&spec.kind) {
+                let known = [&known[..], &["name", "type"]].concat();
+                config.unread.extend(unread(&format!("the source {}", spec.name), table, &known));
+            }
             if let Some(twice) = config.sources.insert(spec.name.clone(), spec) {
                 return Err(format!("the source {:?} stands there twice", twice.name));
             }
         }
         if let Some(default) = file.get("default") {
             let table = default.as_table().ok_or("default is no table")?;
+            config.unread.extend(unread("default", table, &["source", "fallback"]));
             let fallback = optional(table, "fallback")?;
             config.default = Some(DefaultRoute { source: required(table, "source")?, fallback });
         }
@@ -170,6 +184,8 @@ impl RouterConfig {
         }
         for (path, table) in entries(&file, "secret")? {
             let table = table.as_table().ok_or_else(|| format!("secret.{path:?} is no table"))?;
+            let place = format!("secret.{path:?}");
+            config.unread.extend(unread(&place, table, &["source", "reference"]));
             let pair = (required(table, "source")?, required(table, "reference")?);
             config.secrets.insert(parse_path(path)?, pair);
         }
@@ -184,6 +200,17 @@ impl RouterConfig {
             config.credentials.insert(name.clone(), path);
         }
         config.check_names().map(|()| config)
+    }
+
+    /// What stands there and nothing reads, as a misspelt key: fragments of sentences. No fault, since other tools' files
+    /// of this name work as they are.
+    pub fn unread(&self) -> &[String] {
+        &self.unread
+    }
+
+    /// Which secret of the store is which source's own credential.
+    pub fn credentials(&self) -> impl Iterator<Item = (&str, &SecretPath)> {
+        self.credentials.iter().map(|(source, path)| (source.as_str(), path))
     }
 
     /// The same with the variables that `index` names, for sources of the kind `env`.
@@ -237,6 +264,7 @@ impl RouterConfig {
         if !prefix.ends_with('/') {
             return Err(format!("the prefix {prefix:?} does not end with a slash"));
         }
+        self.unread.extend(unread(&format!("the route {prefix}"), table, ROUTE_SETTINGS));
         if self.routes.iter().any(|route| route.prefix == prefix) {
             return Err(format!("the prefix {prefix:?} stands there twice"));
         }
@@ -287,6 +315,15 @@ fn unresolved(name: &str, key: &str) -> String {
     format!(
         "{name}: {key} is an alias, which nothing resolves in a source's settings; a secret that opens a source stands in [source_credentials]"
     )
+}
+
+/// The keys of a table that are not among `known`.
+fn unread(place: &str, table: &Table, known: &[&str]) -> Vec<String> {
+    let keys = table.keys().filter(|key| !known.contains(&key.as_str()));
+    keys.map(|key| {
+        format!("{place} has {key:?}, which nothing reads; there are {}", known.join(", "))
+    })
+    .collect()
 }
 
 /// The store and the environment are there without being declared.
@@ -428,6 +465,39 @@ mod tests {
         let (settings, cut) = config.resolve(&path).unwrap().route.unwrap();
         assert_eq!((settings["mount"].as_str(), cut), (Some("kv"), 5));
         assert_eq!(config.credentials["corp"].as_str(), "sources/corp/default");
+    }
+
+    #[test]
+    fn what_nothing_reads_is_told_and_no_fault() {
+        let text = r#"
+            [[sorce]]
+            name = "a"
+            [[source]]
+            name = "mine"
+            type = "pass"
+            fodler = "work"
+            cache_ttl_second = 0
+            [defualt]
+            source = "mine"
+            [[route]]
+            prefix = "team/"
+            source = "mine"
+            foldr = "x"
+            [secret."team/x/y"]
+            source = "mine"
+            reference = "work/x"
+            field = "y"
+        "#;
+        let config = RouterConfig::parse(text).unwrap();
+        let keys = ["defualt", "sorce", "cache_ttl_second", "fodler", "foldr", "field"];
+        assert_eq!(config.unread().len(), keys.len(), "{:?}", config.unread());
+        for (said, key) in config.unread().iter().zip(keys) {
+            assert!(said.contains(&format!("{key:?}, which nothing reads")), "{said}");
+        }
+        let local = RouterConfig::parse("[[source]]\nname = \"here\"\ntype = \"local-vault\"\n");
+        assert!(local.unwrap().unread().is_empty());
+        // A mount is its source's.
+        assert_eq!(RouterConfig::parse(FILE).unwrap().unread().len(), 1);
     }
 
     #[test]
