@@ -21,7 +21,7 @@ cd work
 env -u KEYLESS_PASSPHRASE_FILE keyless run --quiet --secret team/api/token -- sh -c 'umask > mask; exec sleep 60' > /dev/null 2>&1 &
 until [ -s mask ]; do sleep 0.1; done
 systemctl --user stop keyless-broker
-echo "stopped: $(unit ActiveState), $(unit Result), $(state), sockets: $(ls "$XDG_RUNTIME_DIR/keyless" | wc -l)"
+echo "stopped: $(unit ActiveState), $(unit Result), $(state), sockets: $(find "$XDG_RUNTIME_DIR/keyless" -type s | wc -l)"
 keyless audit tail -n 20 | grep -o session_end | tail -n 1
 
 echo wrong > ~/passphrase
