@@ -98,9 +98,9 @@ impl Destination {
     }
 
     /// What both of two lists lead to: of two patterns that overlap the narrower.
-    pub fn common(these: &[Self], those: &[Self]) -> Vec<Self> {
-        let mut common: Vec<_> = these.iter().filter(|one| one.is_within(those)).collect();
-        common.extend(those.iter().filter(|one| !these.contains(one) && one.is_within(these)));
+    pub fn common(ours: &[Self], others: &[Self]) -> Vec<Self> {
+        let mut common: Vec<_> = ours.iter().filter(|one| one.is_within(others)).collect();
+        common.extend(others.iter().filter(|one| !ours.contains(one) && one.is_within(ours)));
         common.into_iter().cloned().collect()
     }
 
@@ -202,18 +202,18 @@ mod tests {
         let list = |text: &str| -> Vec<Destination> {
             text.split(' ').map(|one| Destination::parse(one).unwrap()).collect()
         };
-        let common = |these: &str, those: &str| {
-            let common = Destination::common(&list(these), &list(those));
+        let common = |ours: &str, others: &str| {
+            let common = Destination::common(&list(ours), &list(others));
             common.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
         };
-        for (these, those, both) in [
+        for (one, other, both) in [
             ("*.x.example", "a.x.example b.y.example", "a.x.example"),
             ("*.x.example c.example", "*.x.example", "*.x.example"),
             ("a.x.example", "a.x.example:8443 http://a.x.example:80", ""),
             ("*.x.example:8443", "a.x.example", ""),
         ] {
-            assert_eq!(common(these, those), both);
-            assert_eq!(common(those, these), both);
+            assert_eq!(common(one, other), both);
+            assert_eq!(common(other, one), both);
         }
     }
 

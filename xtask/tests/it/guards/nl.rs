@@ -98,8 +98,9 @@ fn is_in(source: &Source, place: &[&str], test: &str) -> bool {
     let is_at = place.iter().all(|step| parts.any(|part| part == *step));
     let (modules, name) = test.rsplit_once("::").unwrap_or(("", test));
     let is_below = modules.is_empty() || source.place.ends_with(modules);
-    let is_it = |known: &String| known == name || (name.starts_with('_') && known.ends_with(name));
-    is_at && is_below && source.tests.iter().any(is_it)
+    let names_it =
+        |known: &String| known == name || (name.starts_with('_') && known.ends_with(name));
+    is_at && is_below && source.tests.iter().any(names_it)
 }
 
 #[test]
