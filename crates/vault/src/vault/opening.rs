@@ -22,20 +22,19 @@ impl Vault {
     /// [`Code::ValueRefused`] (what the source has does not fit), [`Code::SecretCompromised`],
     /// [`Code::HoneypotTouched`] or [`Code::StoreTampered`].
     pub async fn open(&self, path: &SecretPath) -> Result<Reading, Error> {
-        self.refuse_withheld(path).await?;
-        self.fetch(path).await
+        let index = self.index().await?;
+        let secret = index.find(path)?;
+        refuse_withheld(path, secret, secret.current().map(|version| version.version))?;
+        self.last_use.now();
+        self.fetch_of(path, secret).await
     }
 
     /// As [`Vault::open`], for what goes on by itself: it is no use that keeps an idle store open.
     pub async fn open_unattended(&self, path: &SecretPath) -> Result<Reading, Error> {
-        self.refuse_withheld(path).await?;
-        self.fetch_unattended(path).await
-    }
-
-    async fn refuse_withheld(&self, path: &SecretPath) -> Result<(), Error> {
         let index = self.index().await?;
         let secret = index.find(path)?;
-        refuse_withheld(path, secret, secret.current().map(|version| version.version))
+        refuse_withheld(path, secret, secret.current().map(|version| version.version))?;
+        self.fetch_of(path, secret).await
     }
 
     /// Which of these texts have a secret's value in them. Asked of one that is not given out any more as well:
@@ -49,14 +48,13 @@ impl Vault {
 
     /// The value of any secret, for the vault's own checks: nobody is given it.
     pub(super) async fn fetch(&self, path: &SecretPath) -> Result<Reading, Error> {
-        self.index().await?.find(path)?;
-        self.last_use.now();
-        self.fetch_unattended(path).await
-    }
-
-    async fn fetch_unattended(&self, path: &SecretPath) -> Result<Reading, Error> {
         let index = self.index().await?;
         let secret = index.find(path)?;
+        self.last_use.now();
+        self.fetch_of(path, secret).await
+    }
+
+    async fn fetch_of(&self, path: &SecretPath, secret: &Indexed) -> Result<Reading, Error> {
         let binding = secret.metadata.binding();
         let SourceConfig::Routed { source, reference } = &secret.metadata.source else {
             return self.open_directly(path, secret, binding).await;
