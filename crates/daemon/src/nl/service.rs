@@ -236,10 +236,8 @@ impl NlService {
         fault: NlFault,
         received: Timestamp,
     ) -> Result<Arc<Outcome>, NlFault> {
-        if message.kind != MessageType::ActionRequest {
-            return Err(fault);
-        }
-        let (id, unread) = (request_id(message), Unread::of(attempted(message), fault));
+        let unread = not_done(message, fault)?;
+        let id = request_id(message);
         let told = Box::pin(self.one(caller, Err(unread), &id, received)).await;
         Ok(Arc::new(told))
     }
@@ -252,14 +250,12 @@ impl NlService {
         fault: NlFault,
         received: Timestamp,
     ) -> Result<Arc<Outcome>, NlFault> {
-        if message.kind != MessageType::ActionRequest {
-            return Err(fault);
-        }
+        let unread = not_done(message, fault)?;
         let instance = caller.aid.instance_id.as_str();
         let Some(before) = self.rates.tell_refusal(instance, Instant::now()) else {
-            return Err(fault);
+            return Err(unread.fault);
         };
-        let (id, unread) = (request_id(message), Unread::of(attempted(message), fault));
+        let id = request_id(message);
         let told = Box::pin(self.turned_away(caller, unread, before, &id, received)).await;
         // In the form that those have that nothing is written of.
         Err(told.fault.unwrap_or_else(|| Code::Internal.into()))
@@ -408,10 +404,15 @@ fn request_id(message: &Message) -> String {
     message.request_id().map_or_else(message_id, ToOwned::to_owned)
 }
 
-/// The action that a message asks for; of several the first.
-fn attempted(message: &Message) -> &Value {
+/// The action that a message asks for, of several the first, as one that is not done. A message that asks for none has
+/// its fault alone.
+fn not_done(message: &Message, fault: NlFault) -> Result<Unread, NlFault> {
+    if message.kind != MessageType::ActionRequest {
+        return Err(fault);
+    }
     let several = message.payload.get("actions").and_then(|all| all.get(0));
-    message.payload.get("action").or(several).unwrap_or(&Value::Null)
+    let action = message.payload.get("action").or(several).unwrap_or(&Value::Null);
+    Ok(Unread::of(action, fault))
 }
 
 /// What a message says, without the attestation, which may be fresh each time.

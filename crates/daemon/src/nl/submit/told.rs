@@ -103,7 +103,7 @@ pub(in crate::nl) fn denied(denial: &Denial, meant: &[Meant], kind: ActionType) 
 pub(in crate::nl) struct Unread {
     /// Its type, where it names one.
     pub(super) kind: Option<ActionType>,
-    pub(super) fault: NlFault,
+    pub(in crate::nl) fault: NlFault,
 }
 
 impl Unread {
