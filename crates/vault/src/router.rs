@@ -11,6 +11,7 @@ mod contacts;
 
 use std::{
     collections::BTreeMap,
+    iter,
     path::PathBuf,
     sync::{Arc, Mutex},
 };
@@ -31,6 +32,7 @@ use self::{
     contacts::Contacts,
 };
 use crate::{
+    metadata::EnvName,
     moment::Moment,
     source::{
         Answer, AwsService, AwsSource, Backend, BitwardenSource, Capabilities, EnvironmentSource,
@@ -116,14 +118,9 @@ impl Router {
     /// Makes the sources. [`Code::SourcesInvalid`] says which one's settings don't fit.
     pub fn new(config: RouterConfig, http: &Arc<dyn SourceHttp>) -> Result<Self, Error> {
         let mut sources = BTreeMap::new();
-        let environment =
-            || Box::new(EnvironmentSource::new(config.variables.clone())) as Box<dyn Backend>;
         let env = SourceSpec::builtin("env", "env");
-        sources.insert("env".to_owned(), Declared { spec: env, backend: environment() });
-        for spec in config.elsewhere() {
-            let made =
-                if spec.kind == "env" { Some(environment()) } else { backend(spec, Some(http))? };
-            if let Some(backend) = made {
+        for spec in iter::once(&env).chain(config.elsewhere()) {
+            if let Some(backend) = backend(spec, &config.variables, Some(http))? {
                 sources.insert(spec.name.clone(), Declared { spec: spec.clone(), backend });
             }
         }
@@ -336,7 +333,9 @@ impl RouterConfig {
     pub fn files(&self) -> Result<Vec<PathBuf>, Error> {
         let mut files = Vec::new();
         for spec in self.elsewhere() {
-            files.extend(backend(spec, None)?.iter().flat_map(|backend| backend.files()));
+            files.extend(
+                backend(spec, &self.variables, None)?.iter().flat_map(|backend| backend.files()),
+            );
         }
         Ok(files)
     }
@@ -447,6 +446,7 @@ fn written(reference: &str) -> Vec<String> {
 /// The source that `spec` declares; nothing where it would be asked over HTTP and there is none to ask over.
 fn backend(
     spec: &SourceSpec,
+    variables: &BTreeMap<SecretPath, EnvName>,
     http: Option<&Arc<dyn SourceHttp>>,
 ) -> Result<Option<Box<dyn Backend>>, Error> {
     let made = match (spec.kind.as_str(), http) {
@@ -455,7 +455,7 @@ fn backend(
         ("aws-ssm", Some(http)) => aws(AwsService::Ssm, spec, http),
         ("openbao" | "vault", Some(http)) => VaultSource::new(&spec.settings, Arc::clone(http))
             .map(|source| Box::new(source) as Box<dyn Backend>),
-        _ => on_this_machine(spec),
+        _ => on_this_machine(spec, variables),
     };
     made.map(Some).map_err(|fault| {
         let words = SafeText::words("source ").as_they_wrote(&spec.name).and(": ");
@@ -471,12 +471,15 @@ fn aws(
     Ok(Box::new(AwsSource::new(service, &spec.settings, Arc::clone(http))?))
 }
 
-fn on_this_machine(spec: &SourceSpec) -> Result<Box<dyn Backend>, String> {
+fn on_this_machine(
+    spec: &SourceSpec,
+    variables: &BTreeMap<SecretPath, EnvName>,
+) -> Result<Box<dyn Backend>, String> {
     let settings: &Table = &spec.settings;
     Ok(match spec.kind.as_str() {
         "1password" => Box::new(OnePasswordSource::new(settings)?),
         "bitwarden" => Box::new(BitwardenSource::new(settings)?),
-        "env" => Box::new(EnvironmentSource::default()),
+        "env" => Box::new(EnvironmentSource::new(variables.clone())),
         "files" => Box::new(FolderSource::new(settings)?),
         "keepass" => Box::new(KeePassSource::new(settings)?),
         "keyring" => Box::new(KeyringSource::new(settings)?),

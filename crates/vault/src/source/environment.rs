@@ -14,7 +14,6 @@ use super::backend::{Answer, Backend, Capabilities, Fetched, SourceFault, State}
 use crate::metadata::EnvName;
 
 /// This process's environment.
-#[derive(Default)]
 pub(crate) struct EnvironmentSource {
     /// The variables that the operator has named.
     variables: BTreeMap<SecretPath, EnvName>,
