@@ -27,10 +27,12 @@ const COLUMNS: &str = "id, path, session, asked, created_at, expires_at, settled
 
 /// All requests, with [`COLUMNS`] in their order.
 fn select() -> String {
-    let [path, session, asked, settled] = ["path", "session", "asked", "settled"].map(of_a_size);
-    format!(
-        "SELECT id, {path}, {session}, {asked}, created_at, expires_at, {settled}, seal, full_id FROM requests"
-    )
+    let column = |name: &str| match name {
+        "asked" | "path" | "session" | "settled" => of_a_size(name),
+        other => other.to_owned(),
+    };
+    let columns: Vec<String> = COLUMNS.split(", ").map(column).collect();
+    format!("SELECT {} FROM requests", columns.join(", "))
 }
 
 impl RequestRow {
