@@ -102,41 +102,39 @@ impl Looking {
                 self.found.push(Found { file: name.clone(), line, kind: "secret", what });
             }
         }
-        let whole = here.join(file);
+        let (whole, is_resolved) = (here.join(file), carries_variables(file));
         for alias in aliases_in(file, text) {
             let marked = lines.get(alias.line - 1).is_some_and(|line| line.contains(NOT_A_SECRET));
             if marked {
                 continue;
             }
-            if !carries_variables(file) {
-                let written = &alias.written;
-                let what = format!(
-                    "nothing resolves @secret:{written} in this file: its program takes it for the value"
-                );
-                self.found.push(Found {
-                    file: name.clone(),
-                    line: alias.line,
-                    kind: "unresolved",
-                    what,
-                });
-                continue;
-            }
+            let written = &alias.written;
             let resolves = match &alias.path {
-                Some(path) => self.known.resolves(whole.parent().unwrap_or(here), path)?,
-                None => Some(false),
+                Some(path) if is_resolved => {
+                    self.known.resolves(whole.parent().unwrap_or(here), path)?
+                }
+                _ => Some(false),
             };
-            let what = match (&alias.path, resolves) {
+            let (kind, what) = match (&alias.path, resolves) {
+                _ if !is_resolved => (
+                    "unresolved",
+                    format!(
+                        "nothing resolves @secret:{written} in this file: its program takes it for the value"
+                    ),
+                ),
                 (_, Some(true)) => continue,
                 (_, None) => {
                     self.untold += 1;
                     continue;
                 }
-                (Some(path), _) => format!("@secret:{path} names a secret that is not known here"),
+                (Some(path), _) => {
+                    ("alias", format!("@secret:{path} names a secret that is not known here"))
+                }
                 (None, _) => {
-                    format!("@secret:{} is no path (project/category/name)", alias.written)
+                    ("alias", format!("@secret:{written} is no path (project/category/name)"))
                 }
             };
-            self.found.push(Found { file: name.clone(), line: alias.line, kind: "alias", what });
+            self.found.push(Found { file: name.clone(), line: alias.line, kind, what });
         }
         Ok(())
     }
