@@ -132,7 +132,7 @@ impl ActionSession {
                 return Err(Error::with(Code::SecretCompromised, words));
             }
             if let (Deed::SdkProxy { credentials_ref, .. }, Some(allowed_hosts)) = (deed, hosts)
-                && credentials_ref.contains(handle.as_written())
+                && Handle::parse_alone("credentials_ref", credentials_ref).as_ref() == Ok(handle)
             {
                 let rule = secret.metadata.egress.as_ref();
                 self.executor.check_destination(deed, &BoundTo { path, rule, allowed_hosts })?;
