@@ -100,7 +100,6 @@ pub async fn examine(places: &Places, folder: &Path) -> Vec<Check> {
     let store = store::look(places).await;
     let known = store.secrets;
     checks.extend(store.checks);
-    checks.extend(files::credentials(places, &known));
     checks.extend(project::look(places, folder, &known));
     checks
 }

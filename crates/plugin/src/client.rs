@@ -15,10 +15,10 @@
 mod process;
 mod program;
 
-use std::{collections::VecDeque, path::PathBuf, sync::Arc, time::Duration};
+use std::{collections::VecDeque, io, path::PathBuf, sync::Arc, time::Duration};
 
 use serde::{Serialize, de::DeserializeOwned};
-use serde_json::Value;
+use serde_json::value::RawValue;
 use tokio::{sync::Mutex, time::Instant};
 
 use self::process::Process;
@@ -31,7 +31,7 @@ const CRASHES: usize = 3;
 const CRASH_WINDOW: Duration = Duration::from_mins(1);
 
 /// How a plugin is started.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Launch {
     /// The name that it has to answer with.
     pub name: String,
@@ -40,9 +40,9 @@ pub struct Launch {
     /// SHA-256 of the program, 64 hex digits of either case.
     pub checksum_sha256: String,
     /// The whole environment that it gets.
-    pub environment: Vec<(String, String)>,
-    /// The source's settings, delivered with `init`.
-    pub config: Value,
+    pub environment: Vec<(String, Text)>,
+    /// The source's settings, delivered with `init`: JSON.
+    pub config: Text,
     /// How long it may take.
     pub limits: Limits,
 }
@@ -86,7 +86,7 @@ pub enum ClientError {
     TimedOut,
     /// It can't be started.
     #[error("the plugin can't be started: {0}")]
-    Unstartable(std::io::ErrorKind),
+    Unstartable(io::ErrorKind),
     /// Others can change the program.
     #[error("the program can be changed by others, or is no regular file")]
     Unsafe,
@@ -189,6 +189,14 @@ impl PluginClient {
         Ok(reply.existed)
     }
 
+    /// Ends it, once it has answered what it was asked; the next question starts it again.
+    pub async fn end(&self) {
+        let mut inner = self.inner.lock().await;
+        if let Some(running) = inner.running.take() {
+            running.process.end(self.launch.limits.grace).await;
+        }
+    }
+
     async fn ask<R: DeserializeOwned + Send + 'static>(
         &self,
         method: &'static str,
@@ -216,11 +224,13 @@ impl PluginClient {
         if inner.failures.len() >= CRASHES {
             return Err(ClientError::Disabled);
         }
+        let config: &RawValue = serde_json::from_str(self.launch.config.expose())
+            .map_err(|_| ClientError::Unstartable(io::ErrorKind::InvalidInput))?;
         let process = Process::spawn(&self.launch).await?;
         inner.running = Some(Running { process, capabilities: 0 });
         let init = Init {
             source_name: self.launch.name.clone(),
-            config: self.launch.config.clone(),
+            config,
             protocol_version: PROTOCOL_VERSION.to_owned(),
         };
         let reply = self.exchange::<InitReply>(inner, "init", &init).await;

@@ -153,9 +153,9 @@ pub(crate) struct Answer<R> {
 }
 
 #[derive(Serialize, Deserialize)]
-pub(crate) struct Init {
+pub(crate) struct Init<C> {
     pub(crate) source_name: String,
-    pub(crate) config: serde_json::Value,
+    pub(crate) config: C,
     pub(crate) protocol_version: String,
 }
 

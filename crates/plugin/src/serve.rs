@@ -109,7 +109,11 @@ fn respond(
     }
 }
 
-fn begin(name: &str, source: &mut impl SecretSource, init: Init) -> Result<InitReply, Fault> {
+fn begin(
+    name: &str,
+    source: &mut impl SecretSource,
+    init: Init<serde_json::Value>,
+) -> Result<InitReply, Fault> {
     let major = |version: &str| version.split('.').next().map(str::to_owned);
     if major(&init.protocol_version) != major(PROTOCOL_VERSION) {
         let detail = format!("protocol {} is not {PROTOCOL_VERSION}", init.protocol_version);

@@ -25,7 +25,7 @@ use toml::Table;
 
 pub(crate) use self::cache::MadeOf;
 pub use self::config::RouterConfig;
-pub(crate) use self::config::{optional, required};
+pub(crate) use self::config::{named_in, optional, required};
 use self::{
     cache::{Cache, shortest},
     config::{Access, Resolved, SourceSpec},
@@ -37,8 +37,8 @@ use crate::{
     source::{
         Answer, AwsService, AwsSource, Backend, BitwardenSource, Capabilities, EnvironmentSource,
         Fetched, FolderSource, Held, KeePassSource, KeyringSource, MAX_VALUE_BYTES,
-        OnePasswordSource, PassSource, PluginSource, SourceFault, SourceHttp, State, VaultSource,
-        refused, too_large,
+        OnePasswordSource, PassSource, PluginSource, SourceFault, SourceHttp, State, Supply,
+        VaultSource, refused, too_large,
     },
 };
 
@@ -180,6 +180,11 @@ impl Router {
         self.config.credentials.get(source)
     }
 
+    /// The secrets that the settings of `source` name.
+    pub(crate) fn named_by(&self, source: &str) -> &[SecretPath] {
+        self.sources.get(source).map_or(&[], |declared| &declared.spec.named)
+    }
+
     /// What was fetched before, while it may still be used, and all is said of its secret that was said then.
     pub(crate) fn cached(&self, path: &SecretPath, made_of: &MadeOf) -> Option<SecretValue> {
         self.cache.lock().expect("nothing panics under it").get(path, made_of, Moment::now())
@@ -202,11 +207,11 @@ impl Router {
         path: &SecretPath,
         at: &At<'_>,
         made_of: MadeOf,
-        credential: Option<&SecretValue>,
+        with: &Supply,
         at_most: Option<u64>,
     ) -> Result<Asked<'_>, Error> {
         let begun = self.cache.lock().expect("nothing panics under it").asked();
-        let fetched = at.get(credential).await;
+        let fetched = at.get(with).await;
         self.note(at.name, &fetched);
         if fetched.as_ref().is_err_and(|fault| fault.state == State::NotInstalled)
             && let Some(place) = self.instead(path, at)
@@ -237,15 +242,15 @@ impl Router {
         &self,
         at: &At<'_>,
         value: &SecretValue,
-        credential: Option<&SecretValue>,
+        with: &Supply,
     ) -> Result<(), Error> {
-        if !at.declared.may(Capabilities::WRITE).await {
+        if !at.may_put(with).await {
             let words =
                 SafeText::words("Keyless may only read from the source ").as_they_wrote(at.name);
             return Err(Error::with(Code::Usage, words.and("; see access in sources.toml")));
         }
         self.forget(value.path());
-        let put = at.declared.backend.put(&at.reference, value, credential);
+        let put = at.declared.backend.put(&at.reference, value, with);
         let given = at.declared.within(put).await;
         // Whoever asked in between got the one before, perhaps.
         self.forget(value.path());
@@ -254,20 +259,16 @@ impl Router {
     }
 
     /// What a declared source holds, in order; values are none of it. Asked are only those that say that they can tell.
-    pub(crate) async fn browse(
-        &self,
-        source: &str,
-        credential: Option<&SecretValue>,
-    ) -> Result<Vec<Held>, Error> {
+    pub(crate) async fn browse(&self, source: &str, with: &Supply) -> Result<Vec<Held>, Error> {
         let Some(declared) = self.sources.get(source) else {
             let words = SafeText::words("sources.toml has no source ").as_they_wrote(source);
             return Err(Error::with(Code::Usage, words));
         };
-        if !declared.may(Capabilities::LIST).await {
+        if !declared.may(Capabilities::LIST, with).await {
             let words = "it can't say what it holds";
             return Err(told(source, SourceFault::new(State::Available, words)));
         }
-        let asked = declared.within(declared.backend.list(credential)).await;
+        let asked = declared.within(declared.backend.list(with)).await;
         let mut held = asked.map_err(|fault| told(source, fault))?;
         held.sort();
         Ok(held)
@@ -284,16 +285,17 @@ impl Router {
         contacts.note(source, outcome, Moment::now());
     }
 
-    /// Every declared source, for people; `credentials` are those that could be had.
+    /// Every declared source, for people; `supplies` are those that could be had.
     pub(crate) async fn report(
         &self,
-        credentials: &BTreeMap<String, SecretValue>,
+        supplies: &BTreeMap<String, Supply>,
         mut contacts: BTreeMap<String, SourceContact>,
     ) -> Vec<SourceReport> {
         // All at once, so that one that hangs holds up no other.
+        let none = Supply::default();
         let states = self.sources.iter().map(|(name, declared)| async {
-            let state =
-                timeout(declared.spec.deadline, declared.backend.state(credentials.get(name)));
+            let with = supplies.get(name).unwrap_or(&none);
+            let state = timeout(declared.spec.deadline, declared.backend.state(with));
             state.await.unwrap_or(State::Unavailable)
         });
         let states = join_all(states).await;
@@ -376,18 +378,23 @@ impl At<'_> {
         all.collect()
     }
 
-    async fn get(&self, credential: Option<&SecretValue>) -> Result<Option<Fetched>, SourceFault> {
+    /// Whether the source takes values, and the operator lets Keyless give it some.
+    pub(crate) async fn may_put(&self, with: &Supply) -> bool {
+        self.declared.may(Capabilities::WRITE, with).await
+    }
+
+    async fn get(&self, with: &Supply) -> Result<Option<Fetched>, SourceFault> {
         let Declared { backend, .. } = self.declared;
         let asking = async move {
             if !self
                 .declared
-                .masked(backend.asked_capabilities().await)
+                .masked(backend.asked_capabilities(with).await)
                 .contains(Capabilities::READ)
             {
                 let words = "it says that it can't be read from; see CAN in keyless source list";
                 return Err(SourceFault::new(State::Available, words));
             }
-            backend.get(&self.reference, credential).await
+            backend.get(&self.reference, with).await
         };
         self.declared.within(Box::pin(asking)).await
     }
@@ -408,8 +415,8 @@ impl Declared {
     }
 
     /// Whether the source can do that, and the operator lets Keyless do it.
-    async fn may(&self, what: Capabilities) -> bool {
-        let asked = timeout(self.spec.deadline, self.backend.asked_capabilities()).await;
+    async fn may(&self, what: Capabilities, with: &Supply) -> bool {
+        let asked = timeout(self.spec.deadline, self.backend.asked_capabilities(with)).await;
         self.masked(asked.unwrap_or_default()).contains(what)
     }
 

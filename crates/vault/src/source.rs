@@ -23,6 +23,7 @@ mod plugin;
 mod program;
 #[cfg(test)]
 mod suite;
+mod supply;
 
 use std::{
     fmt,
@@ -46,6 +47,7 @@ pub(crate) use self::{
     onepassword::OnePasswordSource,
     pass::PassSource,
     plugin::PluginSource,
+    supply::Supply,
 };
 pub use self::{
     backend::{Answer, Capabilities, Held, State},

@@ -27,6 +27,7 @@ const OPENINGS: &[(&str, &str)] = &[
     ("vault/src/source/onepassword.rs", "expose_to_its_source"),
     ("vault/src/source/pass.rs", "expose_to_its_source"),
     ("vault/src/source/plugin.rs", "expose_to_its_source"),
+    ("vault/src/source/supply.rs", "expose_to_its_source"),
     // Encrypting a copy of the vault to its owner's keys.
     ("vault/src/backup/document.rs", "expose_for_sealing"),
     // The suite that every source passes; compiled for tests only.
@@ -37,6 +38,8 @@ const OPENINGS: &[(&str, &str)] = &[
     ("daemon/src/fleet/mounted.rs", "copy_for_cache"),
     ("daemon/src/tokens/fetcher.rs", "copy_for_cache"),
     ("vault/src/router/cache.rs", "copy_for_cache"),
+    // What a plugin was started with, to tell whether it still is that.
+    ("vault/src/source/supply.rs", "copy_for_cache"),
     // The operator's own word, where no rule and no grant is asked.
     ("daemon/src/nl/actions/operator.rs", "allow_operators_action"),
     ("daemon/src/nl/attestation/attestor.rs", "allow_operators_action"),

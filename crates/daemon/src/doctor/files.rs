@@ -57,26 +57,31 @@ fn sources(places: &Places) -> Vec<Check> {
     unread.map(|said| Check::warning("files.sources", said.clone(), remedy())).collect()
 }
 
-/// Sources whose credential another source, or they themselves, would have to give: none can be asked.
+/// Sources whose credential, or a secret of whose settings, is not there or would have to come from a source: none can
+/// be asked.
 pub(super) fn credentials(places: &Places, known: &[Secret]) -> Vec<Check> {
     // Of a file that can't be read another check tells.
     let config = RouterConfig::load(&places.sources_file()).unwrap_or_default();
-    let routed = |path: &SecretPath| {
-        let secret = known.iter().find(|secret| secret.path == *path);
-        secret.is_some_and(|secret| matches!(secret.metadata.source, SourceConfig::Routed { .. }))
-    };
-    let chained = config.credentials().filter(|(_, path)| routed(path));
-    let check = |(source, path): (&str, &SecretPath)| {
-        let found = format!(
-            "the source {source} can't be asked: its credential {path} is kept at a source itself"
-        );
+    let all = config.credentials().map(|(source, path)| (source, "its credential", path));
+    let all = all
+        .chain(config.named().map(|(source, path)| (source, "the secret of its settings", path)));
+    let check = |(source, what, path): (&str, &str, &SecretPath)| {
+        let why = match known.iter().find(|secret| secret.path == *path) {
+            None => "is no secret here",
+            Some(secret) if matches!(secret.metadata.source, SourceConfig::Routed { .. }) => {
+                "is kept at a source itself"
+            }
+            Some(_) => return None,
+        };
+        let found = format!("the source {source} can't be asked: {what} {path} {why}");
         let remedy = format!(
-            "keyless secret add another one (--source local, env:NAME or file:PATH), and name it for {source} under \
-             [source_credentials]"
+            "keyless secret add it, or another one (--source local, env:NAME or file:PATH), and name that for {source} in \
+             {}",
+            places.sources_file().display()
         );
-        Check::fault("sources.credentials", found, remedy)
+        Some(Check::fault("sources.credentials", found, remedy))
     };
-    chained.map(check).collect()
+    all.filter_map(check).collect()
 }
 
 fn index(places: &Places) -> Vec<Check> {

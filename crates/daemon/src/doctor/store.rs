@@ -7,7 +7,7 @@ use keyless_core::{Code, Error, SecretPath, audit::Action};
 use keyless_store::{AuditQuery, Store, StorePlace};
 use keyless_vault::{EnvName, Freshness, Secret, SourceConfig};
 
-use super::Check;
+use super::{Check, files};
 use crate::{
     broker::shared_variables,
     config::Config,
@@ -68,6 +68,7 @@ pub(super) async fn look(places: &Places) -> Looked {
     checks.extend(variables(&secrets));
     checks.extend(sources(&secrets));
     checks.extend(receivers(places, &secrets));
+    checks.extend(files::credentials(places, &secrets));
     Looked { checks, secrets }
 }
 

@@ -36,7 +36,7 @@ impl Process {
         let unstartable = |error: io::Error| ClientError::Unstartable(error.kind());
         let mut child = Command::new(program.path().map_err(unstartable)?)
             .env_clear()
-            .envs(launch.environment.iter().map(|(name, value)| (name, value)))
+            .envs(launch.environment.iter().map(|(name, value)| (name, value.expose())))
             .current_dir("/")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

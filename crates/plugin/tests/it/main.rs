@@ -67,15 +67,28 @@ impl Scene {
             name: "probe".to_owned(),
             checksum_sha256: sha256(&program),
             program,
-            environment: vec![("PATH".to_owned(), path), ("GRANTED".to_owned(), "yes".to_owned())],
-            config: json!({ "vault": "team" }),
+            environment: vec![
+                ("PATH".to_owned(), Text::new(path)),
+                ("GRANTED".to_owned(), Text::new("yes".to_owned())),
+            ],
+            config: Text::new(json!({ "vault": "team" }).to_string()),
             limits,
         };
         Self { folder, launch }
     }
 
     fn client(&self) -> PluginClient {
-        PluginClient::new(self.launch.clone())
+        let again = |text: &Text| Text::new(text.expose().to_owned());
+        let Launch { environment, config, .. } = &self.launch;
+        let environment = environment.iter().map(|(name, value)| (name.clone(), again(value)));
+        PluginClient::new(Launch {
+            name: self.launch.name.clone(),
+            program: self.launch.program.clone(),
+            checksum_sha256: self.launch.checksum_sha256.clone(),
+            environment: environment.collect(),
+            config: again(config),
+            limits: self.launch.limits,
+        })
     }
 
     fn file(&self, name: &str) -> PathBuf {

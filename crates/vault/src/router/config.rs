@@ -7,8 +7,7 @@ use std::{collections::BTreeMap, fs, io, path::Path, time::Duration};
 use keyless_core::{ALIAS_PREFIX, Code, Error, SafeText, SecretPath, alias};
 use toml::{Table, Value};
 
-use super::At;
-use crate::{inventory::IndexFile, metadata::EnvName, source::Capabilities};
+use crate::{inventory::IndexFile, metadata::EnvName};
 
 /// How long a fetched value may be kept, unless the source or the secret says less.
 const DEFAULT_TTL: Duration = Duration::from_mins(15);
@@ -51,6 +50,9 @@ const TABLES: &[&str] =
 /// What is read of a route, by one kind of source or another.
 const ROUTE_SETTINGS: &[&str] = &["field", "folder", "prefix", "source", "vault"];
 
+/// Settings in whose place, or in whose depth, a secret may be named.
+const MAY_BE_SECRETS: &[&str] = &["access_key_id", "config", "environment", "role_id"];
+
 /// What is read of every source.
 const SETTINGS_OF_ALL: &[&str] = &["access", "cache_ttl_seconds", "timeout_seconds"];
 
@@ -79,6 +81,8 @@ pub(crate) struct SourceSpec {
     pub(crate) deadline: Duration,
     /// Everything else, for the kind.
     pub(crate) settings: Table,
+    /// The secrets that the settings name.
+    pub(crate) named: Vec<SecretPath>,
 }
 
 /// What the operator lets Keyless do there.
@@ -86,13 +90,6 @@ pub(crate) struct SourceSpec {
 pub(crate) enum Access {
     Read,
     ReadWrite,
-}
-
-impl At<'_> {
-    /// Whether the source takes values, and the operator lets Keyless give it some.
-    pub(crate) async fn may_put(&self) -> bool {
-        self.declared.may(Capabilities::WRITE).await
-    }
 }
 
 impl SourceSpec {
@@ -105,6 +102,7 @@ impl SourceSpec {
             cache_ttl: Duration::ZERO,
             deadline: DEFAULT_DEADLINE,
             settings: Table::new(),
+            named: Vec::new(),
         }
     }
 }
@@ -213,6 +211,12 @@ impl RouterConfig {
         self.credentials.iter().map(|(source, path)| (source.as_str(), path))
     }
 
+    /// Which secrets the settings of which source name.
+    pub fn named(&self) -> impl Iterator<Item = (&str, &SecretPath)> {
+        let all = self.sources.values();
+        all.flat_map(|spec| spec.named.iter().map(|path| (spec.name.as_str(), path)))
+    }
+
     /// The same with the variables that `index` names, for sources of the kind `env`.
     #[must_use]
     pub fn with_variables_of(mut self, index: &IndexFile) -> Self {
@@ -297,24 +301,42 @@ impl RouterConfig {
     }
 }
 
-/// Settings are handed over as they stand there: what reads an alias would take it for what it names.
-fn refuse_aliases(name: &str, settings: &Table) -> Result<(), String> {
-    let is_alias = |value: &Value| value.as_str().is_some_and(|text| alias(text).is_some());
+/// The secrets that a source's settings name, each once. What reads the other settings would take an alias for what it
+/// names.
+fn named(source: &str, settings: &Table) -> Result<Vec<SecretPath>, String> {
+    let mut all = Vec::new();
     for (key, value) in settings {
-        match value {
-            Value::Table(inner) => refuse_aliases(&format!("{name}: {key}"), inner)?,
-            Value::Array(all) if all.iter().any(is_alias) => return Err(unresolved(name, key)),
-            value if is_alias(value) => return Err(unresolved(name, key)),
-            _ => {}
+        let found = named_in(value).map_err(|fault| format!("{source}: {key}: {fault}"))?;
+        if !found.is_empty() && !MAY_BE_SECRETS.contains(&key.as_str()) {
+            let may = MAY_BE_SECRETS.join(", ");
+            return Err(format!(
+                "{source}: {key} is an alias, which is resolved in {may} alone; a secret that opens a source stands in [source_credentials]"
+            ));
         }
+        all.extend(found);
     }
-    Ok(())
+    all.sort();
+    all.dedup();
+    Ok(all)
 }
 
-fn unresolved(name: &str, key: &str) -> String {
-    format!(
-        "{name}: {key} is an alias, which nothing resolves in a source's settings; a secret that opens a source stands in [source_credentials]"
-    )
+/// The secrets that a setting names, at whatever depth. The error is a fragment of a sentence.
+pub(crate) fn named_in(setting: &Value) -> Result<Vec<SecretPath>, String> {
+    let mut found = Vec::new();
+    let inner: Vec<&Value> = match setting {
+        Value::String(text) => {
+            let path = alias(text).transpose().map_err(|error| format!("{text:?}: {error}"))?;
+            found.extend(path);
+            Vec::new()
+        }
+        Value::Array(all) => all.iter().collect(),
+        Value::Table(table) => table.values().collect(),
+        _ => Vec::new(),
+    };
+    for value in inner {
+        found.extend(named_in(value)?);
+    }
+    Ok(found)
 }
 
 /// The keys of a table that are not among `known`.
@@ -364,8 +386,8 @@ fn source(table: &Table) -> Result<SourceSpec, String> {
     let mut settings = table.clone();
     let names = ["name", "type"];
     settings.retain(|key, _| !names.contains(&key) && !SETTINGS_OF_ALL.contains(&key));
-    refuse_aliases(&name, &settings)?;
-    Ok(SourceSpec { name, kind, access, cache_ttl, deadline, settings })
+    let secrets = named(&name, &settings)?;
+    Ok(SourceSpec { name, kind, access, cache_ttl, deadline, settings, named: secrets })
 }
 
 fn tables<'a>(file: &'a Table, key: &'static str) -> Result<Vec<&'a Table>, String> {
@@ -456,6 +478,27 @@ mod tests {
     }
 
     #[test]
+    fn settings_may_name_secrets_where_a_secret_is_meant() {
+        let config = RouterConfig::parse(
+            r#"
+            [[source]]
+            name = "p"
+            type = "plugin"
+            config = { deep = [{ token = "@secret:a/b/d" }], text = "see @secret:a/b/x" }
+            environment = { T = "@secret:a/b/c", U = "@secret:a/b/d" }
+            [[source]]
+            name = "v"
+            type = "vault"
+            addr = "https://vault.corp.test"
+            role_id = "@secret:a/b/r"
+            "#,
+        );
+        let config = config.unwrap();
+        let named: Vec<_> = config.named().map(|(source, path)| (source, path.as_str())).collect();
+        assert_eq!(named, [("p", "a/b/c"), ("p", "a/b/d"), ("v", "a/b/r")]);
+    }
+
+    #[test]
     fn settings_go_to_their_source_and_route() {
         let config = RouterConfig::parse(FILE).unwrap();
         let corp = &config.sources["corp"];
@@ -521,16 +564,12 @@ mod tests {
             ("[secret.\"team/x\"]\nsource = \"local\"\nreference = \"r\"", "2 of at least 3"),
             ("[[source]]\nname = \"local\"\ntype = \"env\"", "the store's own name"),
             (
-                "[[source]]\nname = \"a\"\ntype = \"plugin\"\nconfig = { deep = { token = \"@secret:a/b/c\" } }",
-                "a: config: deep: token is an alias",
+                "[[source]]\nname = \"a\"\ntype = \"plugin\"\nprogram = \"@secret:a/b/c\"",
+                "a: program is an alias",
             ),
             (
-                "[[source]]\nname = \"a\"\ntype = \"pass\"\nenvironment = { T = \"@secret:a/b/c\" }",
-                "a: environment: T is an alias",
-            ),
-            (
-                "[[source]]\nname = \"a\"\ntype = \"plugin\"\nconfig = { all = [\"@secret:a/b/c\"] }",
-                "all is an alias",
+                "[[source]]\nname = \"a\"\ntype = \"plugin\"\nconfig = { all = [\"@secret:a/b\"] }",
+                "a: config: \"@secret:a/b\": ",
             ),
             (
                 "[[source]]\nname = \"a\"\ntype = \"plugin\"\n[source_credentials]\na = \"a/b/c\"",

@@ -20,6 +20,7 @@ use super::{
     },
     hashicorp::{browse_below, text_of},
     http::{HttpAnswer, HttpRequest, SourceHttp},
+    supply::{Setting, Supply},
 };
 use crate::router::{optional, required};
 
@@ -42,7 +43,7 @@ pub(crate) struct AwsSource {
     service: AwsService,
     region: String,
     endpoint: String,
-    access_key_id: String,
+    access_key_id: Setting,
     /// Names that begin so are looked through; empty for all.
     browse_below: String,
 }
@@ -101,18 +102,14 @@ impl AwsSource {
             http,
             service,
             endpoint: optional(settings, "endpoint")?.unwrap_or(host),
-            access_key_id: required(settings, "access_key_id")?,
+            access_key_id: Setting::parse(&required(settings, "access_key_id")?)?,
             browse_below: browse_below(settings)?,
             region,
         })
     }
 
     /// The names after those that ended with `next`.
-    async fn page(
-        &self,
-        next: Option<&str>,
-        credential: Option<&SecretValue>,
-    ) -> Result<Page, SourceFault> {
+    async fn page(&self, next: Option<&str>, with: &Supply) -> Result<Page, SourceFault> {
         let below = (!self.browse_below.is_empty()).then_some(self.browse_below.as_str());
         // Each takes as many as it may give at once. Parameters are described, not got: getting by path brings values.
         let (target, mut asked) = match self.service {
@@ -136,7 +133,7 @@ impl AwsSource {
             asked["NextToken"] = json!(next);
         }
         let body = Zeroizing::new(asked.to_string().into_bytes());
-        let answer = self.call(target, body, credential).await?;
+        let answer = self.call(target, body, with).await?;
         if answer.status != 200 {
             refusal(&answer)?;
             return Err(unreadable());
@@ -151,13 +148,13 @@ impl AwsSource {
         (target, field): (&str, &str),
         name: &str,
         quoted: &str,
-        credential: Option<&SecretValue>,
+        with: &Supply,
     ) -> Result<Option<()>, SourceFault> {
         let token = request_token()?;
         let body = format!(
             "{{\"{field}\":{name},\"ClientRequestToken\":\"{token}\",\"SecretString\":{quoted}}}"
         );
-        self.write(target, body, credential).await
+        self.write(target, body, with).await
     }
 
     /// `None` where AWS has nothing of that name to write to.
@@ -165,9 +162,9 @@ impl AwsSource {
         &self,
         target: &str,
         body: String,
-        credential: Option<&SecretValue>,
+        with: &Supply,
     ) -> Result<Option<()>, SourceFault> {
-        let answer = self.call(target, Zeroizing::new(body.into_bytes()), credential).await?;
+        let answer = self.call(target, Zeroizing::new(body.into_bytes()), with).await?;
         if answer.status == 200 { Ok(Some(())) } else { refusal(&answer).map(|()| None) }
     }
 
@@ -175,13 +172,13 @@ impl AwsSource {
         &self,
         target: &str,
         body: Zeroizing<Vec<u8>>,
-        credential: Option<&SecretValue>,
+        with: &Supply,
     ) -> Result<HttpAnswer, SourceFault> {
         let none = "it has no credential; see [source_credentials]";
         let credential =
-            credential.ok_or_else(|| SourceFault::new(State::NeedsCredential, none))?;
+            with.credential().ok_or_else(|| SourceFault::new(State::NeedsCredential, none))?;
         let signer = SigV4Signer {
-            access_key_id: &self.access_key_id,
+            access_key_id: self.access_key_id.resolve(with)?,
             secret_access_key: credential.expose_to_its_source(),
             region: &self.region,
             service: self.service.name(),
@@ -237,25 +234,22 @@ impl Backend for AwsSource {
         }
     }
 
-    fn state<'a>(&'a self, credential: Option<&'a SecretValue>) -> Answer<'a, State> {
+    fn state<'a>(&'a self, with: &'a Supply) -> Answer<'a, State> {
         Box::pin(async move {
             // A name that nothing has: whoever may ask is told that it is not there.
-            match self.get("keyless-source-check", credential).await {
+            match self.get("keyless-source-check", with).await {
                 Ok(_) => State::Available,
                 Err(fault) => fault.state,
             }
         })
     }
 
-    fn list<'a>(
-        &'a self,
-        credential: Option<&'a SecretValue>,
-    ) -> Answer<'a, Result<Vec<Held>, SourceFault>> {
+    fn list<'a>(&'a self, with: &'a Supply) -> Answer<'a, Result<Vec<Held>, SourceFault>> {
         Box::pin(async move {
             let (mut held, mut next) = (Vec::new(), None::<String>);
             // AWS may send pages without a name on them.
             for _ in 0..MAX_HELD {
-                let page = self.page(next.as_deref(), credential).await?;
+                let page = self.page(next.as_deref(), with).await?;
                 held.extend(
                     page.held.into_iter().map(|one| Held { reference: one.name, name: None }),
                 );
@@ -273,7 +267,7 @@ impl Backend for AwsSource {
     fn get<'a>(
         &'a self,
         reference: &'a str,
-        credential: Option<&'a SecretValue>,
+        with: &'a Supply,
     ) -> Answer<'a, Result<Option<Fetched>, SourceFault>> {
         Box::pin(async move {
             let (name, key) = match (self.service, reference.split_once('#')) {
@@ -289,7 +283,7 @@ impl Backend for AwsSource {
                 }
             };
             let body = Zeroizing::new(body.to_string().into_bytes());
-            let answer = self.call(target, body, credential).await?;
+            let answer = self.call(target, body, with).await?;
             if answer.status != 200 {
                 return refusal(&answer).map(|()| None);
             }
@@ -321,7 +315,7 @@ impl Backend for AwsSource {
         &'a self,
         reference: &'a str,
         value: &'a SecretValue,
-        credential: Option<&'a SecretValue>,
+        with: &'a Supply,
     ) -> Answer<'a, Result<(), SourceFault>> {
         Box::pin(async move {
             if self.service == AwsService::SecretsManager && reference.contains('#') {
@@ -334,12 +328,12 @@ impl Backend for AwsSource {
             let name = serde_json::to_string(reference).map_err(|_| unreadable())?;
             let written = match self.service {
                 AwsService::SecretsManager => {
-                    match self.put_secret(PUT, &name, &quoted, credential).await? {
+                    match self.put_secret(PUT, &name, &quoted, with).await? {
                         Some(()) => Some(()),
                         // An identity says what AWS has; only a name says what it is to have.
                         None if reference.starts_with("arn:") => None,
                         None => {
-                            let made = self.put_secret(CREATE, &name, &quoted, credential).await;
+                            let made = self.put_secret(CREATE, &name, &quoted, with).await;
                             made.map_err(|fault| SourceFault {
                                 words: SafeText::words(NOT_MADE).and(fault.words),
                                 ..fault
@@ -352,7 +346,7 @@ impl Backend for AwsSource {
                         "{{\"Name\":{name},\"Type\":\"SecureString\",\"Overwrite\":true,\"Value\":{}}}",
                         *quoted
                     );
-                    self.write("AmazonSSM.PutParameter", body, credential).await?
+                    self.write("AmazonSSM.PutParameter", body, with).await?
                 }
             };
             written.ok_or_else(|| {

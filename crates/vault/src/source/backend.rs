@@ -7,6 +7,8 @@ use serde::Serialize;
 use toml::Table;
 use zeroize::Zeroizing;
 
+use super::supply::Supply;
+
 /// An answer that takes a while.
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
@@ -16,7 +18,7 @@ pub(crate) trait Backend: Send + Sync {
     fn capabilities(&self) -> Capabilities;
 
     /// What it can do, asked of it anew where it is the one to say.
-    fn asked_capabilities(&self) -> Answer<'_, Capabilities> {
+    fn asked_capabilities<'a>(&'a self, _with: &'a Supply) -> Answer<'a, Capabilities> {
         Box::pin(async { self.capabilities() })
     }
 
@@ -26,20 +28,17 @@ pub(crate) trait Backend: Send + Sync {
     }
 
     /// How it is.
-    fn state<'a>(&'a self, credential: Option<&'a SecretValue>) -> Answer<'a, State>;
+    fn state<'a>(&'a self, with: &'a Supply) -> Answer<'a, State>;
 
     /// The value of `reference`, `None` when there is none.
     fn get<'a>(
         &'a self,
         reference: &'a str,
-        credential: Option<&'a SecretValue>,
+        with: &'a Supply,
     ) -> Answer<'a, Result<Option<Fetched>, SourceFault>>;
 
     /// What it holds, by the references that [`get`](Self::get) takes; values are none of it.
-    fn list<'a>(
-        &'a self,
-        _credential: Option<&'a SecretValue>,
-    ) -> Answer<'a, Result<Vec<Held>, SourceFault>> {
+    fn list<'a>(&'a self, _with: &'a Supply) -> Answer<'a, Result<Vec<Held>, SourceFault>> {
         Box::pin(async { Err(SourceFault::new(State::Available, "it can't say what it holds")) })
     }
 
@@ -48,7 +47,7 @@ pub(crate) trait Backend: Send + Sync {
         &'a self,
         _reference: &'a str,
         _value: &'a SecretValue,
-        _credential: Option<&'a SecretValue>,
+        _with: &'a Supply,
     ) -> Answer<'a, Result<(), SourceFault>> {
         Box::pin(async { Err(SourceFault::new(State::Unavailable, "it takes no values")) })
     }
@@ -58,7 +57,7 @@ pub(crate) trait Backend: Send + Sync {
         Vec::new()
     }
 
-    /// Forgets what it was let in with: the vault is locked.
+    /// Forgets what it was let in or started with: the vault is locked.
     fn forget(&self) {}
 }
 

@@ -14,6 +14,7 @@ use zeroize::Zeroizing;
 use super::{
     backend::{Answer, Backend, Capabilities, Fetched, Held, SourceFault, State},
     program::{Program, Ran},
+    supply::Supply,
 };
 
 const SESSION: &str = "BW_SESSION";
@@ -37,12 +38,8 @@ impl BitwardenSource {
     }
 
     /// The id of the one item of that name. `bw get` would do with any whose name, user or address has the word in it.
-    async fn find(
-        &self,
-        name: &str,
-        credential: Option<&SecretValue>,
-    ) -> Result<Option<String>, SourceFault> {
-        let found = self.items(&["--search", name], credential).await?;
+    async fn find(&self, name: &str, with: &Supply) -> Result<Option<String>, SourceFault> {
+        let found = self.items(&["--search", name], with).await?;
         let mut named = found.into_iter().filter(|item| item.name == name);
         match (named.next(), named.next()) {
             (Some(_), Some(_)) => {
@@ -53,12 +50,8 @@ impl BitwardenSource {
         }
     }
 
-    async fn items(
-        &self,
-        which: &[&str],
-        credential: Option<&SecretValue>,
-    ) -> Result<Vec<Item>, SourceFault> {
-        let ran = self.bw(&[&["list", "items"], which].concat(), credential).await?;
+    async fn items(&self, which: &[&str], with: &Supply) -> Result<Vec<Item>, SourceFault> {
+        let ran = self.bw(&[&["list", "items"], which].concat(), with).await?;
         if !ran.status.success() {
             return Err(refusal(&ran));
         }
@@ -67,16 +60,12 @@ impl BitwardenSource {
             .map_err(|_| SourceFault::new(State::Unavailable, "what bw lists can't be read"))
     }
 
-    async fn bw(
-        &self,
-        arguments: &[&str],
-        credential: Option<&SecretValue>,
-    ) -> Result<Ran, SourceFault> {
-        let session = credential.map(SecretValue::expose_to_its_source);
+    async fn bw(&self, arguments: &[&str], with: &Supply) -> Result<Ran, SourceFault> {
+        let session = with.credential().map(SecretValue::expose_to_its_source);
         let session = session.and_then(|session| std::str::from_utf8(session).ok());
         let secrets: Vec<(&str, &str)> = session.into_iter().map(|key| (SESSION, key)).collect();
         let words = [&["--nointeraction", "--raw"], arguments].concat();
-        self.program.run(&words, None, &secrets).await
+        self.program.run(&words, None, &secrets, with).await
     }
 }
 
@@ -90,9 +79,9 @@ impl Backend for BitwardenSource {
         self.program.files(&["Library/Application Support/Bitwarden CLI"], &["Bitwarden CLI"])
     }
 
-    fn state<'a>(&'a self, credential: Option<&'a SecretValue>) -> Answer<'a, State> {
+    fn state<'a>(&'a self, with: &'a Supply) -> Answer<'a, State> {
         Box::pin(async move {
-            let ran = match self.bw(&["status"], credential).await {
+            let ran = match self.bw(&["status"], with).await {
                 Ok(ran) => ran,
                 Err(fault) => return fault.state,
             };
@@ -106,12 +95,9 @@ impl Backend for BitwardenSource {
         })
     }
 
-    fn list<'a>(
-        &'a self,
-        credential: Option<&'a SecretValue>,
-    ) -> Answer<'a, Result<Vec<Held>, SourceFault>> {
+    fn list<'a>(&'a self, with: &'a Supply) -> Answer<'a, Result<Vec<Held>, SourceFault>> {
         Box::pin(async move {
-            let items = self.items(&[], credential).await?;
+            let items = self.items(&[], with).await?;
             let held = |item: Item| Held { reference: item.id, name: Some(item.name) };
             Ok(items.into_iter().map(held).collect())
         })
@@ -120,7 +106,7 @@ impl Backend for BitwardenSource {
     fn get<'a>(
         &'a self,
         reference: &'a str,
-        credential: Option<&'a SecretValue>,
+        with: &'a Supply,
     ) -> Answer<'a, Result<Option<Fetched>, SourceFault>> {
         Box::pin(async move {
             let (item, field) = reference.rsplit_once('#').unwrap_or((reference, "password"));
@@ -128,13 +114,10 @@ impl Backend for BitwardenSource {
                 let words = "a reference is ITEM, or ITEM# with password, username, notes or totp";
                 return Err(SourceFault::new(State::Available, words));
             }
-            let found = if is_id(item) {
-                Some(item.to_owned())
-            } else {
-                self.find(item, credential).await?
-            };
+            let found =
+                if is_id(item) { Some(item.to_owned()) } else { self.find(item, with).await? };
             let Some(id) = found else { return Ok(None) };
-            let ran = self.bw(&["get", field, &id], credential).await?;
+            let ran = self.bw(&["get", field, &id], with).await?;
             if ran.status.success() {
                 let bytes = Zeroizing::new(ran.output.to_vec());
                 return Ok(Some(Fetched { bytes, lease: None }));

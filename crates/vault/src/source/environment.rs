@@ -6,11 +6,14 @@
 
 use std::{collections::BTreeMap, ffi::OsString, os::unix::ffi::OsStringExt};
 
-use keyless_core::{SecretPath, SecretValue};
+use keyless_core::SecretPath;
 use toml::Table;
 use zeroize::Zeroizing;
 
-use super::backend::{Answer, Backend, Capabilities, Fetched, SourceFault, State};
+use super::{
+    backend::{Answer, Backend, Capabilities, Fetched, SourceFault, State},
+    supply::Supply,
+};
 use crate::metadata::EnvName;
 
 /// This process's environment.
@@ -36,14 +39,14 @@ impl Backend for EnvironmentSource {
         named.map_or_else(|| variable(path), str::to_owned)
     }
 
-    fn state<'a>(&'a self, _: Option<&'a SecretValue>) -> Answer<'a, State> {
+    fn state<'a>(&'a self, _: &'a Supply) -> Answer<'a, State> {
         Box::pin(async { State::Available })
     }
 
     fn get<'a>(
         &'a self,
         reference: &'a str,
-        _: Option<&'a SecretValue>,
+        _: &'a Supply,
     ) -> Answer<'a, Result<Option<Fetched>, SourceFault>> {
         Box::pin(async move {
             Ok(set(reference)

@@ -9,7 +9,6 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-use keyless_core::SecretValue;
 use tokio::task::spawn_blocking;
 use toml::{Table, Value};
 use zeroize::Zeroizing;
@@ -19,6 +18,7 @@ use super::{
         Answer, Backend, Capabilities, Fetched, Held, MAX_HELD, SourceFault, State, holds_too_much,
     },
     file,
+    supply::Supply,
 };
 use crate::router::required;
 
@@ -70,15 +70,12 @@ impl Backend for FolderSource {
         vec![self.folder.clone()]
     }
 
-    fn state<'a>(&'a self, _: Option<&'a SecretValue>) -> Answer<'a, State> {
+    fn state<'a>(&'a self, _: &'a Supply) -> Answer<'a, State> {
         let there = self.folder.is_dir();
         Box::pin(async move { if there { State::Available } else { State::NotInstalled } })
     }
 
-    fn list<'a>(
-        &'a self,
-        _: Option<&'a SecretValue>,
-    ) -> Answer<'a, Result<Vec<Held>, SourceFault>> {
+    fn list<'a>(&'a self, _: &'a Supply) -> Answer<'a, Result<Vec<Held>, SourceFault>> {
         let folder = self.folder.clone();
         Box::pin(async move {
             let unreadable = || SourceFault::new(State::Unavailable, "the folder can't be read");
@@ -91,7 +88,7 @@ impl Backend for FolderSource {
     fn get<'a>(
         &'a self,
         reference: &'a str,
-        _: Option<&'a SecretValue>,
+        _: &'a Supply,
     ) -> Answer<'a, Result<Option<Fetched>, SourceFault>> {
         Box::pin(async move {
             let below = Path::new(reference);
@@ -166,7 +163,7 @@ mod tests {
     async fn get(folder: &Path, more: &str, reference: &str) -> Result<Option<String>, String> {
         let settings = format!("folder = {:?}\n{more}", folder.display().to_string());
         let source = FolderSource::new(&settings.parse().unwrap()).unwrap();
-        let got = source.get(reference, None).await;
+        let got = source.get(reference, &Supply::default()).await;
         got.map(|got| got.map(|one| String::from_utf8(one.bytes.to_vec()).unwrap()))
             .map_err(|fault| fault.words.as_str().to_owned())
     }

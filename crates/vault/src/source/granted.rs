@@ -8,6 +8,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use toml::{Table, Value};
+
+use super::supply::Setting;
+
 /// Variables that name what is everybody's.
 const EVERYBODYS: &[&str] = &["PATH", "PWD", "SHELL", "TMPDIR"];
 /// Folders of programs, devices and roots of trust, and all that is below them.
@@ -36,17 +40,29 @@ const SHARED: &[&str] = &[
     "/srv", "/tmp", "/var", "/var/lib", "/var/tmp",
 ];
 
+/// The table `environment` of a source's settings. The error is a fragment of a sentence.
+pub(super) fn environment(settings: &Table) -> Result<Vec<(String, Setting)>, String> {
+    let Some(granted) = settings.get("environment") else { return Ok(Vec::new()) };
+    let granted = granted.as_table().ok_or("environment is no table")?;
+    let entry = |(name, value): (&String, &Value)| {
+        let value = value.as_str().ok_or_else(|| format!("{name} is not text"))?;
+        Ok((name.clone(), Setting::parse(value)?))
+    };
+    granted.iter().map(entry).collect()
+}
+
 /// What these variables name that is there and the program's own. The folders of XDG are shared with other programs:
 /// who knows a program's own below them names it.
-pub(super) fn places(environment: &[(String, String)]) -> Vec<PathBuf> {
+pub(super) fn places(environment: &[(String, Setting)]) -> Vec<PathBuf> {
     places_but(environment, &needed())
 }
 
-fn places_but(environment: &[(String, String)], needed: &[PathBuf]) -> Vec<PathBuf> {
+fn places_but(environment: &[(String, Setting)], needed: &[PathBuf]) -> Vec<PathBuf> {
     environment
         .iter()
         .filter(|(name, _)| !EVERYBODYS.contains(&name.as_str()) && !name.starts_with("XDG_"))
-        .map(|(_, value)| PathBuf::from(value))
+        .filter_map(|(_, value)| value.written())
+        .map(PathBuf::from)
         .filter(|place| place.is_absolute() && is_its_own(place, needed))
         .collect()
 }
@@ -86,7 +102,8 @@ mod tests {
         symlink(at("home"), at("link")).unwrap();
         let needed = [at("home"), at("home/work"), at("home/tools/bin")];
         let own = |name: &str, place: &Path| {
-            let environment = [(name.to_owned(), place.to_str().unwrap().to_owned())];
+            let environment =
+                [(name.to_owned(), Setting::Text(place.to_str().unwrap().to_owned()))];
             places_but(&environment, &needed) == [place.to_owned()]
         };
         for place in ["home/.gnupg", "keys", "token"] {

@@ -23,6 +23,7 @@ use super::{
         Answer, Backend, Capabilities, Fetched, Held, MAX_HELD, SourceFault, State, holds_too_much,
     },
     http::{HttpAnswer, HttpRequest, SourceHttp},
+    supply::{Setting, Supply},
 };
 use crate::{
     moment::Moment,
@@ -35,7 +36,7 @@ pub(crate) struct VaultSource {
     address: String,
     mount: String,
     namespace: Option<String>,
-    role_id: Option<String>,
+    role_id: Option<Setting>,
     /// The folder that is looked through, with a slash behind it; empty for the whole mount.
     browse_below: String,
     session: Mutex<Option<Session>>,
@@ -115,7 +116,7 @@ impl VaultSource {
             address: address.trim_end_matches('/').to_owned(),
             mount: optional(settings, "mount")?.unwrap_or("secret".to_owned()),
             namespace: optional(settings, "namespace")?,
-            role_id: optional(settings, "role_id")?,
+            role_id: optional(settings, "role_id")?.as_deref().map(Setting::parse).transpose()?,
             browse_below: browse_below(settings)?,
             session: Mutex::new(None),
         })
@@ -132,21 +133,18 @@ impl VaultSource {
         })
     }
 
-    async fn token(
-        &self,
-        credential: Option<&SecretValue>,
-    ) -> Result<Zeroizing<String>, SourceFault> {
+    async fn token(&self, with: &Supply) -> Result<Zeroizing<String>, SourceFault> {
         let none = || {
             SourceFault::new(
                 State::NeedsCredential,
                 "it has no credential; see [source_credentials]",
             )
         };
-        let credential = credential.ok_or_else(none)?.expose_to_its_source();
+        let credential = with.credential().ok_or_else(none)?.expose_to_its_source();
         let text = std::str::from_utf8(credential).map_err(|_| none())?;
         match &self.role_id {
             None => Ok(Zeroizing::new(text.to_owned())),
-            Some(role) => self.log_in(role, text).await,
+            Some(role) => self.log_in(role.resolve(with)?, text).await,
         }
     }
 
@@ -226,7 +224,7 @@ impl Backend for VaultSource {
         format!("{rest}#{field}")
     }
 
-    fn state<'a>(&'a self, credential: Option<&'a SecretValue>) -> Answer<'a, State> {
+    fn state<'a>(&'a self, with: &'a Supply) -> Answer<'a, State> {
         Box::pin(async move {
             let health = HttpRequest::new("GET", format!("{}/v1/sys/health", self.address));
             match self.send(health).await {
@@ -236,7 +234,7 @@ impl Backend for VaultSource {
                 Ok(_) => return State::Unavailable,
                 Err(fault) => return fault.state,
             }
-            let token = match self.token(credential).await {
+            let token = match self.token(with).await {
                 Ok(token) => token,
                 Err(fault) => return fault.state,
             };
@@ -250,12 +248,9 @@ impl Backend for VaultSource {
         })
     }
 
-    fn list<'a>(
-        &'a self,
-        credential: Option<&'a SecretValue>,
-    ) -> Answer<'a, Result<Vec<Held>, SourceFault>> {
+    fn list<'a>(&'a self, with: &'a Supply) -> Answer<'a, Result<Vec<Held>, SourceFault>> {
         Box::pin(async move {
-            let token = self.token(credential).await?;
+            let token = self.token(with).await?;
             let (mut held, mut folders, mut seen) =
                 (Vec::new(), vec![self.browse_below.clone()], 0);
             while let Some(folder) = folders.pop() {
@@ -286,11 +281,11 @@ impl Backend for VaultSource {
     fn get<'a>(
         &'a self,
         reference: &'a str,
-        credential: Option<&'a SecretValue>,
+        with: &'a Supply,
     ) -> Answer<'a, Result<Option<Fetched>, SourceFault>> {
         Box::pin(async move {
             let (path, field) = split(reference);
-            let token = self.token(credential).await?;
+            let token = self.token(with).await?;
             let Some(answer) = self.read(path, &token).await? else { return Ok(None) };
             let secret: Secret<'_> =
                 serde_json::from_slice(&answer.body).map_err(|_| unreadable())?;
@@ -306,11 +301,11 @@ impl Backend for VaultSource {
         &'a self,
         reference: &'a str,
         value: &'a SecretValue,
-        credential: Option<&'a SecretValue>,
+        with: &'a Supply,
     ) -> Answer<'a, Result<(), SourceFault>> {
         Box::pin(async move {
             let (path, field) = split(reference);
-            let token = self.token(credential).await?;
+            let token = self.token(with).await?;
             let there = self.read(path, &token).await?;
             let old =
                 there.as_ref().map(|answer| serde_json::from_slice::<Secret<'_>>(&answer.body));

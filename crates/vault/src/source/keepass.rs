@@ -32,6 +32,7 @@ use self::{
 use super::{
     backend::{Answer, Backend, Capabilities, Fetched, Held, SourceFault, State},
     file,
+    supply::Supply,
 };
 use crate::router::{optional, required};
 
@@ -130,21 +131,18 @@ impl Backend for KeePassSource {
         Capabilities::READ.and(Capabilities::LIST)
     }
 
-    fn state<'a>(&'a self, credential: Option<&'a SecretValue>) -> Answer<'a, State> {
+    fn state<'a>(&'a self, with: &'a Supply) -> Answer<'a, State> {
         Box::pin(async move {
-            match self.open(credential, document::check).await {
+            match self.open(with.credential(), document::check).await {
                 Ok(()) => State::Available,
                 Err(fault) => fault.state,
             }
         })
     }
 
-    fn list<'a>(
-        &'a self,
-        credential: Option<&'a SecretValue>,
-    ) -> Answer<'a, Result<Vec<Held>, SourceFault>> {
+    fn list<'a>(&'a self, with: &'a Supply) -> Answer<'a, Result<Vec<Held>, SourceFault>> {
         Box::pin(async move {
-            let names = self.open(credential, document::names).await?;
+            let names = self.open(with.credential(), document::names).await?;
             Ok(names.into_iter().map(|reference| Held { reference, name: None }).collect())
         })
     }
@@ -152,12 +150,13 @@ impl Backend for KeePassSource {
     fn get<'a>(
         &'a self,
         reference: &'a str,
-        credential: Option<&'a SecretValue>,
+        with: &'a Supply,
     ) -> Answer<'a, Result<Option<Fetched>, SourceFault>> {
         Box::pin(async move {
             let (entry, field) = reference.rsplit_once('#').unwrap_or((reference, DEFAULT_FIELD));
             let (entry, field) = (entry.to_owned(), field.to_owned());
-            let found = self.open(credential, move |inside| document::find(inside, &entry, &field));
+            let found =
+                self.open(with.credential(), move |inside| document::find(inside, &entry, &field));
             Ok(found.await?.map(|bytes| Fetched { bytes, lease: None }))
         })
     }

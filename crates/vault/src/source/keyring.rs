@@ -20,7 +20,10 @@ use toml::Table;
 use self::linux as system;
 #[cfg(target_os = "macos")]
 use self::macos as system;
-use super::backend::{Answer, Backend, Capabilities, Fetched, Held, SourceFault, State};
+use super::{
+    backend::{Answer, Backend, Capabilities, Fetched, Held, SourceFault, State},
+    supply::Supply,
+};
 use crate::router::optional;
 
 /// For everything from the asking to the value.
@@ -53,7 +56,7 @@ impl Backend for KeyringSource {
         format!("service={},username={path}", self.service)
     }
 
-    fn state<'a>(&'a self, _: Option<&'a SecretValue>) -> Answer<'a, State> {
+    fn state<'a>(&'a self, _: &'a Supply) -> Answer<'a, State> {
         Box::pin(async {
             match within(system::state()).await {
                 Ok(state) => state,
@@ -62,17 +65,14 @@ impl Backend for KeyringSource {
         })
     }
 
-    fn list<'a>(
-        &'a self,
-        _: Option<&'a SecretValue>,
-    ) -> Answer<'a, Result<Vec<Held>, SourceFault>> {
+    fn list<'a>(&'a self, _: &'a Supply) -> Answer<'a, Result<Vec<Held>, SourceFault>> {
         Box::pin(within(system::list()))
     }
 
     fn get<'a>(
         &'a self,
         reference: &'a str,
-        _: Option<&'a SecretValue>,
+        _: &'a Supply,
     ) -> Answer<'a, Result<Option<Fetched>, SourceFault>> {
         Box::pin(within(async move {
             let found = system::get(&attributes(reference)?).await?;
@@ -84,7 +84,7 @@ impl Backend for KeyringSource {
         &'a self,
         reference: &'a str,
         value: &'a SecretValue,
-        _: Option<&'a SecretValue>,
+        _: &'a Supply,
     ) -> Answer<'a, Result<(), SourceFault>> {
         Box::pin(within(async move { system::put(attributes(reference)?, value).await }))
     }

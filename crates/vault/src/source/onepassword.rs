@@ -13,6 +13,7 @@ use zeroize::Zeroizing;
 use super::{
     backend::{Answer, Backend, Capabilities, Fetched, Held, SourceFault, State},
     program::{Program, Ran},
+    supply::Supply,
 };
 use crate::router::optional;
 
@@ -49,19 +50,15 @@ impl OnePasswordSource {
         })
     }
 
-    async fn op(
-        &self,
-        arguments: &[&str],
-        credential: Option<&SecretValue>,
-    ) -> Result<Ran, SourceFault> {
+    async fn op(&self, arguments: &[&str], with: &Supply) -> Result<Ran, SourceFault> {
         let mut words = arguments.to_vec();
         if let Some(account) = &self.account {
             words.extend(["--account", account]);
         }
-        let token = credential.map(SecretValue::expose_to_its_source);
+        let token = with.credential().map(SecretValue::expose_to_its_source);
         let token = token.and_then(|token| std::str::from_utf8(token).ok());
         let secrets: Vec<(&str, &str)> = token.into_iter().map(|token| (TOKEN, token)).collect();
-        self.program.run(&words, None, &secrets).await
+        self.program.run(&words, None, &secrets, with).await
     }
 }
 
@@ -86,9 +83,9 @@ impl Backend for OnePasswordSource {
         self.program.files(&[".op"], &[".op", "op"])
     }
 
-    fn state<'a>(&'a self, credential: Option<&'a SecretValue>) -> Answer<'a, State> {
+    fn state<'a>(&'a self, with: &'a Supply) -> Answer<'a, State> {
         Box::pin(async move {
-            match self.op(&["whoami"], credential).await {
+            match self.op(&["whoami"], with).await {
                 Ok(ran) if ran.status.success() => State::Available,
                 Ok(_) => State::Locked,
                 Err(fault) => fault.state,
@@ -96,16 +93,13 @@ impl Backend for OnePasswordSource {
         })
     }
 
-    fn list<'a>(
-        &'a self,
-        credential: Option<&'a SecretValue>,
-    ) -> Answer<'a, Result<Vec<Held>, SourceFault>> {
+    fn list<'a>(&'a self, with: &'a Supply) -> Answer<'a, Result<Vec<Held>, SourceFault>> {
         Box::pin(async move {
             let mut words = vec!["item", "list", "--format", "json"];
             if let Some(vault) = &self.vault {
                 words.extend(["--vault", vault]);
             }
-            let ran = self.op(&words, credential).await?;
+            let ran = self.op(&words, with).await?;
             if !ran.status.success() {
                 return Err(refusal(&ran));
             }
@@ -122,14 +116,14 @@ impl Backend for OnePasswordSource {
     fn get<'a>(
         &'a self,
         reference: &'a str,
-        credential: Option<&'a SecretValue>,
+        with: &'a Supply,
     ) -> Answer<'a, Result<Option<Fetched>, SourceFault>> {
         Box::pin(async move {
             if !reference.starts_with("op://") {
                 let words = "a reference of 1Password begins with op://";
                 return Err(SourceFault::new(State::Available, words));
             }
-            let ran = self.op(&["read", "--no-newline", reference], credential).await?;
+            let ran = self.op(&["read", "--no-newline", reference], with).await?;
             if ran.status.success() {
                 let bytes = Zeroizing::new(ran.output.to_vec());
                 return Ok(Some(Fetched { bytes, lease: None }));

@@ -14,6 +14,7 @@ use super::{
     backend::{Answer, Backend, Capabilities, Fetched, Held, SourceFault, State},
     folder::files_below,
     program::{Program, Ran},
+    supply::Supply,
 };
 use crate::router::optional;
 
@@ -47,8 +48,12 @@ impl PassSource {
         looked.await.expect("looking at a file does not panic")
     }
 
-    async fn show(&self, name: &str) -> Result<Option<Zeroizing<Vec<u8>>>, SourceFault> {
-        let ran = self.program.run(&["show", "--", name], None, &[]).await?;
+    async fn show(
+        &self,
+        name: &str,
+        with: &Supply,
+    ) -> Result<Option<Zeroizing<Vec<u8>>>, SourceFault> {
+        let ran = self.program.run(&["show", "--", name], None, &[], with).await?;
         if ran.status.success() {
             return Ok((!self.lacks(name).await).then_some(ran.output));
         }
@@ -77,9 +82,9 @@ impl Backend for PassSource {
         self.program.files(&[".gnupg", ".password-store"], &[])
     }
 
-    fn state<'a>(&'a self, _: Option<&'a SecretValue>) -> Answer<'a, State> {
+    fn state<'a>(&'a self, with: &'a Supply) -> Answer<'a, State> {
         Box::pin(async move {
-            match self.program.run(&["ls"], None, &[]).await {
+            match self.program.run(&["ls"], None, &[], with).await {
                 Ok(ran) if ran.status.success() => State::Available,
                 Ok(_) => State::NeedsCredential,
                 Err(fault) => fault.state,
@@ -87,10 +92,7 @@ impl Backend for PassSource {
         })
     }
 
-    fn list<'a>(
-        &'a self,
-        _: Option<&'a SecretValue>,
-    ) -> Answer<'a, Result<Vec<Held>, SourceFault>> {
+    fn list<'a>(&'a self, _: &'a Supply) -> Answer<'a, Result<Vec<Held>, SourceFault>> {
         let (store, below) = (self.store(), self.folder.clone());
         Box::pin(async move {
             let gone = || SourceFault::new(State::NeedsCredential, "there is no password store");
@@ -107,11 +109,11 @@ impl Backend for PassSource {
     fn get<'a>(
         &'a self,
         reference: &'a str,
-        _: Option<&'a SecretValue>,
+        with: &'a Supply,
     ) -> Answer<'a, Result<Option<Fetched>, SourceFault>> {
         Box::pin(async move {
             let (name, field) = split(reference);
-            let Some(entry) = self.show(name).await? else { return Ok(None) };
+            let Some(entry) = self.show(name, with).await? else { return Ok(None) };
             let bytes = pick(&entry, field).map(|bytes| Zeroizing::new(bytes.to_vec()));
             Ok(bytes.map(|bytes| Fetched { bytes, lease: None }))
         })
@@ -121,7 +123,7 @@ impl Backend for PassSource {
         &'a self,
         reference: &'a str,
         value: &'a SecretValue,
-        _: Option<&'a SecretValue>,
+        with: &'a Supply,
     ) -> Answer<'a, Result<(), SourceFault>> {
         Box::pin(async move {
             let (name, field) = split(reference);
@@ -129,7 +131,7 @@ impl Backend for PassSource {
                 let words = "only the first line of an entry can be written";
                 return Err(SourceFault::new(State::Unavailable, words));
             }
-            let old = self.show(name).await?;
+            let old = self.show(name, with).await?;
             let rest = old.as_deref().and_then(|old| {
                 let end = old.iter().position(|byte| *byte == b'\n')?;
                 Some(&old[end + 1..])
@@ -141,7 +143,7 @@ impl Backend for PassSource {
             entry.push(b'\n');
             entry.extend_from_slice(rest.unwrap_or_default());
             let insert = ["insert", "--multiline", "--force", "--", name];
-            let ran = self.program.run(&insert, Some(&entry), &[]).await?;
+            let ran = self.program.run(&insert, Some(&entry), &[], with).await?;
             if ran.status.success() { Ok(()) } else { Err(fault(&ran)) }
         })
     }

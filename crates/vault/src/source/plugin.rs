@@ -4,28 +4,58 @@
 //! the variables of its environment, its settings. What it says it can do is believed only as far
 //! as `access` goes.
 
+use std::{
+    path::PathBuf,
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
 use keyless_core::{SafeText, SecretPath, SecretValue};
 use keyless_plugin::{
     Availability, ClientError, Entry, Fault, Launch, Limits, PluginClient, Status, Text,
 };
-use serde_json::{Map, Value};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::{path::PathBuf, time::Duration};
-use toml::Table;
+use serde::{Serialize, Serializer, ser::Error as _};
+use toml::{Table, Value};
 use zeroize::Zeroizing;
 
 use super::{
     backend::{Answer, Backend, Capabilities, Fetched, Held, SourceFault, State},
     granted,
+    supply::{Setting, Supply},
 };
-use crate::router::required;
+use crate::router::{named_in, required};
+
+/// The settings that a plugin gets are shorter.
+const CONFIG_BYTES: usize = 128 * 1024;
 
 /// One plugin.
 pub(crate) struct PluginSource {
-    client: PluginClient,
-    environment: Vec<(String, String)>,
+    name: String,
+    program: PathBuf,
+    checksum_sha256: String,
+    environment: Vec<(String, Setting)>,
+    config: Value,
+    /// The secrets that `config` names.
+    named: Vec<SecretPath>,
+    limits: Limits,
+    started: Mutex<Option<Started>>,
     /// What it said last; nothing before it was ever asked.
     capabilities: AtomicU32,
+}
+
+/// The plugin, and the secrets of its settings that it was started with.
+struct Started {
+    client: PluginClient,
+    named: Vec<SecretValue>,
+}
+
+/// Settings as JSON, with its value where a secret is named.
+struct Filled<'a> {
+    setting: &'a Value,
+    with: &'a Supply,
 }
 
 impl PluginSource {
@@ -35,32 +65,91 @@ impl PluginSource {
         if !program.is_absolute() {
             return Err("program is not an absolute path".to_owned());
         }
-        let mut environment = Vec::new();
-        for entry in
-            settings.get("environment").and_then(toml::Value::as_table).into_iter().flatten()
-        {
-            let (name, value) = entry;
-            let value = value.as_str().ok_or_else(|| format!("{name} is not text"))?;
-            environment.push((name.clone(), value.to_owned()));
-        }
-        let config = match settings.get("config") {
-            None => Value::Object(Map::new()),
-            Some(config) => serde_json::to_value(config).map_err(|error| error.to_string())?,
-        };
+        let config = settings.get("config").cloned().unwrap_or_else(|| Table::new().into());
         let limits = Limits::default();
-        let launch = Launch {
+        Ok(Self {
             name: name.to_owned(),
             program,
             checksum_sha256: required(settings, "checksum_sha256")?,
-            environment: environment.clone(),
+            environment: granted::environment(settings)?,
+            named: named_in(&config)?,
             config,
             limits: Limits { answer: deadline.min(limits.answer), ..limits },
-        };
-        Ok(Self {
-            client: PluginClient::new(launch),
-            environment,
+            started: Mutex::default(),
             capabilities: AtomicU32::new(keyless_plugin::READ),
         })
+    }
+
+    /// The plugin, started anew once a secret of its settings has another value.
+    fn client(&self, with: &Supply) -> Result<PluginClient, SourceFault> {
+        let mut started = self.started();
+        if let Some(Started { client, named }) = &*started
+            && with.names_the_same_as(named)
+        {
+            return Ok(client.clone());
+        }
+        let client = PluginClient::new(self.launch(with)?);
+        let now = Started { client: client.clone(), named: with.named_again() };
+        if let Some(before) = started.replace(now) {
+            before.end();
+        }
+        Ok(client)
+    }
+
+    fn launch(&self, with: &Supply) -> Result<Launch, SourceFault> {
+        let owned = |text: &str| Text::new(text.to_owned());
+        let environment = self.environment.iter();
+        let environment =
+            environment.map(|(name, value)| Ok((name.clone(), owned(value.resolve(with)?))));
+        let environment = environment.collect::<Result<_, SourceFault>>()?;
+        for path in &self.named {
+            with.text_of(path)?;
+        }
+        let mut config = Zeroizing::new(Vec::with_capacity(CONFIG_BYTES));
+        let filled = Filled { setting: &self.config, with };
+        let unreadable = "its config can't be written as JSON";
+        let unreadable = || SourceFault::new(State::Unavailable, unreadable);
+        serde_json::to_writer(&mut *config, &filled).map_err(|_| unreadable())?;
+        let config = std::str::from_utf8(&config).map_err(|_| unreadable())?;
+        Ok(Launch {
+            name: self.name.clone(),
+            program: self.program.clone(),
+            checksum_sha256: self.checksum_sha256.clone(),
+            environment,
+            config: owned(config),
+            limits: self.limits,
+        })
+    }
+
+    fn started(&self) -> MutexGuard<'_, Option<Started>> {
+        self.started.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Started {
+    /// Ends it in its own time. Where nothing runs that could wait for that, it ends with its last clone.
+    fn end(self) {
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move { self.client.end().await });
+        }
+    }
+}
+
+impl Serialize for Filled<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let inner = |setting| Filled { setting, with: self.with };
+        match self.setting {
+            Value::String(text) => {
+                let setting = Setting::parse(text).map_err(S::Error::custom)?;
+                let text = setting.resolve(self.with);
+                serializer.serialize_str(text.map_err(|_| S::Error::custom("no value"))?)
+            }
+            Value::Array(all) => serializer.collect_seq(all.iter().map(inner)),
+            Value::Table(table) => {
+                serializer.collect_map(table.iter().map(|(key, setting)| (key, inner(setting))))
+            }
+            plain => plain.serialize(serializer),
+        }
     }
 }
 
@@ -73,9 +162,11 @@ impl Backend for PluginSource {
         path.to_string()
     }
 
-    fn asked_capabilities(&self) -> Answer<'_, Capabilities> {
+    fn asked_capabilities<'a>(&'a self, with: &'a Supply) -> Answer<'a, Capabilities> {
         Box::pin(async move {
-            if let Ok(bits) = self.client.capabilities().await {
+            if let Ok(client) = self.client(with)
+                && let Ok(bits) = client.capabilities().await
+            {
                 self.capabilities.store(bits, Ordering::Relaxed);
             }
             self.capabilities()
@@ -86,10 +177,14 @@ impl Backend for PluginSource {
         granted::places(&self.environment)
     }
 
-    fn state<'a>(&'a self, _: Option<&'a SecretValue>) -> Answer<'a, State> {
+    fn state<'a>(&'a self, with: &'a Supply) -> Answer<'a, State> {
         Box::pin(async move {
-            self.asked_capabilities().await;
-            match self.client.is_available().await {
+            self.asked_capabilities(with).await;
+            let client = match self.client(with) {
+                Ok(client) => client,
+                Err(fault) => return fault.state,
+            };
+            match client.is_available().await {
                 Ok(Availability { status, .. }) => state_of(status),
                 Err(ClientError::Unstartable(_) | ClientError::Checksum | ClientError::Unsafe) => {
                     State::NotInstalled
@@ -99,12 +194,9 @@ impl Backend for PluginSource {
         })
     }
 
-    fn list<'a>(
-        &'a self,
-        _: Option<&'a SecretValue>,
-    ) -> Answer<'a, Result<Vec<Held>, SourceFault>> {
+    fn list<'a>(&'a self, with: &'a Supply) -> Answer<'a, Result<Vec<Held>, SourceFault>> {
         Box::pin(async move {
-            let entries = self.client.list().await.map_err(|error| fault(&error))?;
+            let entries = self.client(with)?.list().await.map_err(|error| fault(&error))?;
             let held = |entry: Entry| Held { reference: entry.reference, name: entry.display };
             Ok(entries.into_iter().map(held).collect())
         })
@@ -113,10 +205,10 @@ impl Backend for PluginSource {
     fn get<'a>(
         &'a self,
         reference: &'a str,
-        _: Option<&'a SecretValue>,
+        with: &'a Supply,
     ) -> Answer<'a, Result<Option<Fetched>, SourceFault>> {
         Box::pin(async move {
-            let found = self.client.get(reference).await.map_err(|error| fault(&error))?;
+            let found = self.client(with)?.get(reference).await.map_err(|error| fault(&error))?;
             Ok(found.map(|found| Fetched {
                 lease: found.lease_seconds.map(Duration::from_secs),
                 bytes: Zeroizing::new(found.value.into_bytes()),
@@ -128,14 +220,21 @@ impl Backend for PluginSource {
         &'a self,
         reference: &'a str,
         value: &'a SecretValue,
-        _: Option<&'a SecretValue>,
+        with: &'a Supply,
     ) -> Answer<'a, Result<(), SourceFault>> {
         Box::pin(async move {
             let text = std::str::from_utf8(value.expose_to_its_source())
                 .map_err(|_| SourceFault::new(State::Unavailable, "it takes text alone"))?;
-            let put = self.client.put(reference, Text::new(text.to_owned())).await;
+            let put = self.client(with)?.put(reference, Text::new(text.to_owned())).await;
             put.map(|_| ()).map_err(|error| fault(&error))
         })
+    }
+
+    fn forget(&self) {
+        // What it was started with is no secret, or stays in its memory for as long as it runs.
+        if let Some(started) = self.started().take_if(|started| !started.named.is_empty()) {
+            started.end();
+        }
     }
 }
 

@@ -23,6 +23,7 @@ use zeroize::Zeroizing;
 use super::{
     backend::{SourceFault, State},
     granted,
+    supply::{Setting, Supply},
 };
 use crate::router::optional;
 
@@ -49,7 +50,7 @@ const INHERITED: &[&str] = &[
 pub(crate) struct Program {
     path: PathBuf,
     checksum: Option<String>,
-    environment: Vec<(String, String)>,
+    environment: Vec<(String, Setting)>,
 }
 
 /// A program and all that it started, killed when it is dropped.
@@ -71,21 +72,14 @@ impl Program {
         if !path.is_absolute() {
             return Err("program is not an absolute path".to_owned());
         }
-        let mut environment = Vec::new();
-        if let Some(granted) = settings.get("environment") {
-            let granted = granted.as_table().ok_or("environment is no table")?;
-            for (name, value) in granted {
-                let value = value.as_str().ok_or_else(|| format!("{name} is not text"))?;
-                environment.push((name.clone(), value.to_owned()));
-            }
-        }
+        let environment = granted::environment(settings)?;
         Ok(Self { path, checksum: optional(settings, "checksum_sha256")?, environment })
     }
 
-    /// What the operator grants it under this name.
+    /// What the operator grants it under this name, where that is no secret.
     pub(crate) fn granted(&self, name: &str) -> Option<&str> {
         let entry = self.environment.iter().find(|(known, _)| known == name);
-        entry.map(|(_, value)| value.as_str())
+        entry.and_then(|(_, value)| value.written())
     }
 
     /// The folder that is its user's home.
@@ -130,17 +124,21 @@ impl Program {
         arguments: &[&str],
         input: Option<&[u8]>,
         secrets: &[(&str, &str)],
+        with: &Supply,
     ) -> Result<Ran, SourceFault> {
         // A checksum means that all of it is read, and some are a hundred megabytes.
         let program = self.clone();
         let checked = spawn_blocking(move || program.check()).await;
         checked.expect("reading a program does not panic")?;
         let inherited = INHERITED.iter().filter_map(|name| Some((*name, std::env::var_os(name)?)));
+        let granted = self.environment.iter();
+        let granted = granted.map(|(name, value)| Ok((name.as_str(), value.resolve(with)?)));
+        let granted: Vec<(&str, &str)> = granted.collect::<Result<_, SourceFault>>()?;
         let mut child = Command::new(&self.path)
             .args(arguments)
             .env_clear()
             .envs(inherited)
-            .envs(self.environment.iter().map(|(name, value)| (name, value)))
+            .envs(granted)
             .envs(secrets.iter().copied())
             .current_dir("/")
             .stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() })

@@ -11,7 +11,7 @@ use crate::{
     index::Indexed,
     metadata::SourceConfig,
     router::{Asked, At, MadeOf, Place, Router, SourceReport},
-    source::{EnvSource, FileSource, Held, LocalSource, Reading, Source},
+    source::{EnvSource, FileSource, Held, LocalSource, Reading, Source, Supply},
 };
 
 impl Vault {
@@ -107,23 +107,23 @@ impl Vault {
     /// Every declared source, and how it is. Nothing without a router.
     pub async fn sources(&self) -> Result<Vec<SourceReport>, Error> {
         let Some(router) = &self.router else { return Ok(Vec::new()) };
-        let mut credentials = BTreeMap::new();
+        let mut supplies = BTreeMap::new();
         for name in router.names() {
             // One that can't be had shows as the source's state.
-            if let Ok(Some(credential)) = self.credential(router, name).await {
-                credentials.insert(name.to_owned(), credential);
+            if let Ok(supply) = self.supply(router, name).await {
+                supplies.insert(name.to_owned(), supply);
             }
         }
         let contacts = self.store.source_contacts().await?;
-        Ok(router.report(&credentials, contacts).await)
+        Ok(router.report(&supplies, contacts).await)
     }
 
     /// What a declared source holds, by the references that a secret may name, and the secret that is kept there already;
     /// values are none of it.
     pub async fn browse(&self, source: &str) -> Result<Vec<(Held, Option<SecretPath>)>, Error> {
         let router = self.router()?;
-        let credential = self.credential(router, source).await?;
-        let held = router.browse(source, credential.as_ref()).await?;
+        let supply = self.supply(router, source).await?;
+        let held = router.browse(source, &supply).await?;
         let index = self.index().await?;
         let places: Vec<_> = index
             .present()
@@ -168,8 +168,8 @@ impl Vault {
         match router.place(value.path(), named)? {
             Place::Local => Ok(false),
             Place::Source(at) => {
-                let credential = self.credential(router, at.source()).await?;
-                let put = router.put(&at, value, credential.as_ref()).await;
+                let supply = self.supply(router, at.source()).await?;
+                let put = router.put(&at, value, &supply).await;
                 self.keep_contacts(router).await;
                 put.map(|()| true)
             }
@@ -211,8 +211,8 @@ impl Vault {
         }
         let at_most = secret.metadata.upkeep.cache_ttl_seconds_max;
         loop {
-            let credential = self.credential(router, at.source()).await?;
-            let asked = router.fetch(path, &at, made_of.clone(), credential.as_ref(), at_most);
+            let supply = self.supply(router, at.source()).await?;
+            let asked = router.fetch(path, &at, made_of.clone(), &supply, at_most);
             let asked = asked.await;
             self.keep_contacts(router).await;
             match asked? {
@@ -226,21 +226,30 @@ impl Vault {
         }
     }
 
-    /// A source's own credential, which no other source may keep.
-    async fn credential(
-        &self,
-        router: &Router,
-        source: &str,
-    ) -> Result<Option<SecretValue>, Error> {
-        let Some(path) = router.credential_of(source) else { return Ok(None) };
+    /// What a source is asked with: its own credential, and the secrets that its settings name.
+    pub(super) async fn supply(&self, router: &Router, source: &str) -> Result<Supply, Error> {
+        let credential = match router.credential_of(source) {
+            Some(path) => Some(self.open_for_a_source(path).await?),
+            None => None,
+        };
+        let mut named = Vec::new();
+        for path in router.named_by(source) {
+            named.push(self.open_for_a_source(path).await?);
+        }
+        Ok(Supply::new(credential, named))
+    }
+
+    /// A secret that a source is asked with, which no source may keep: so no chain can form.
+    async fn open_for_a_source(&self, path: &SecretPath) -> Result<SecretValue, Error> {
         let index = self.index().await?;
         let secret = index.find(path)?;
+        refuse_withheld(path, secret, secret.current().map(|version| version.version))?;
         if matches!(secret.metadata.source, SourceConfig::Routed { .. }) {
-            let words = SafeText::words("the credential of a source is kept by another source: ");
+            let words = SafeText::words("what a source is asked with is kept by another source: ");
             let words = words.and(path).and("; keep it in the store, a variable or a file");
             return Err(Error::with(Code::SourcesInvalid, words));
         }
-        self.open_directly(path, secret, Binding::None).await.map(|reading| Some(reading.value))
+        self.open_directly(path, secret, Binding::None).await.map(|reading| reading.value)
     }
 
     /// From where the secret itself says; a routed one is not opened here.

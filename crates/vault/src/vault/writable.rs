@@ -27,11 +27,15 @@ impl Vault {
         };
         let named = source.as_deref().map(|source| (source, reference.as_deref()));
         match router.place(path, named).map_err(not_stored)? {
-            Place::Source(at) if !at.may_put().await => {
+            Place::Local => Ok(()),
+            Place::Source(at) => {
+                let supply = self.supply(router, at.source()).await.map_err(not_stored)?;
+                if at.may_put(&supply).await {
+                    return Ok(());
+                }
                 let words = SafeText::words("Keyless may only read from the source ");
                 refuse(words.as_they_wrote(at.source()).and("; see access in sources.toml"))
             }
-            Place::Local | Place::Source(_) => Ok(()),
         }
     }
 }

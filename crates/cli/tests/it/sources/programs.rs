@@ -30,14 +30,12 @@ fn bitwarden_by_its_tool() {
     let session = world.another_value();
     let bw = world.operator_file("bw");
     executable(&bw, &BW.replace("BWSESSION", &session).replace("BWVALUE", world.canary.value()));
-    sources(
-        &world,
-        &format!(
-            "[[source]]\nname = \"bw\"\ntype = \"bitwarden\"\nprogram = {bw:?}\ncache_ttl_seconds = 0\n\
-             [[route]]\nprefix = \"team/\"\nsource = \"bw\"\n\
-             [source_credentials]\nbw = \"@secret:sources/bw/session\"\n"
-        ),
+    let declared = format!(
+        "[[source]]\nname = \"bw\"\ntype = \"bitwarden\"\nprogram = {bw:?}\ncache_ttl_seconds = 0\n\
+         OPENED[[route]]\nprefix = \"team/\"\nsource = \"bw\"\n"
     );
+    let credential = "[source_credentials]\nbw = \"@secret:sources/bw/session\"\n";
+    sources(&world, &(declared.replace("OPENED", "") + credential));
     add_local(&world, "sources/bw/session", &session);
     add_routed(&world, "routed");
     world.agent_sh(USE).run().ok();
@@ -55,11 +53,19 @@ fn bitwarden_by_its_tool() {
     assert!(told("gone", "nothing").contains("has no value"));
     let by_id = told("by-id", "11111111-aaaa-4bbb-8ccc-000000000002#username");
     assert!(by_id.contains(" ok"), "{by_id}");
+    // A variable of its own that names a secret does as well.
+    let granted = "environment = { BW_SESSION = \"@secret:sources/bw/session\" }\n";
+    sources(&world, &declared.replace("OPENED", granted));
+    assert_eq!(state(&world, "bw")["state"], json!("available"));
     let wrong = ["secret", "rotate", "sources/bw/session", "--value-stdin"];
     world.keyless(&wrong).stdin(world.another_value()).run().ok();
     assert_eq!(state(&world, "bw")["state"], json!("locked"));
     let locked = world.keyless(&["source", "check", TOKEN]).run();
     assert!(locked.exits(1).text().contains("is locked"), "{}", locked.text());
+    // What opens it is known to others: nobody is asked with it.
+    world.keyless(&["secret", "revoke", "sources/bw/session", "--compromised", "--yes"]).run().ok();
+    let revoked = world.keyless(&["source", "check", TOKEN]).run();
+    assert!(revoked.exits(1).text().contains("sources/bw/session"), "{}", revoked.text());
 }
 
 /// Where the operator says that a program's data and keys are, no agent looks, and what the agent needs stays.

@@ -36,7 +36,8 @@ async fn put(
         let path = SecretPath::parse("team/api/token").unwrap();
         SecretValue::new(path, text.as_bytes().to_vec(), Binding::None).unwrap()
     };
-    let put = source.put(reference, &value("fresh"), Some(&value("key"))).await;
+    let put =
+        source.put(reference, &value("fresh"), &Supply::new(Some(value("key")), Vec::new())).await;
     let called = http.1.lock().unwrap().clone();
     (called, put.map_err(|fault| fault.words.as_str().to_owned()))
 }
