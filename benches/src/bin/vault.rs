@@ -20,7 +20,7 @@ use keyless_core::{
     audit::{Action, Agent, Detail, Draft, Outcome, Target},
 };
 use keyless_store::{AuditLog, Store};
-use keyless_vault::{Factor, Metadata, Passphrase, Vault};
+use keyless_vault::{Entries, Factor, Metadata, Passphrase, Vault};
 use sha2::{Digest as _, Sha256};
 use zeroize::Zeroizing;
 
@@ -40,7 +40,7 @@ async fn main() -> Result<()> {
     let (vault, _) = Vault::create(store, passphrase()).await.map_err(told)?;
     for n in 0..SECRETS {
         let value = Some(Zeroizing::new(format!("value-of-secret-{n}").into_bytes()));
-        vault.add(path(n)?, Metadata::default(), value).await.map_err(told)?;
+        vault.add(path(n)?, Metadata::default(), value, Entries::untold()).await.map_err(told)?;
     }
     let mut table = Table::new(&["1,000 secrets", "Keyless", "baseline", "of the baseline"]);
     row(&mut table, "unlock, ms, over Argon2 alone", unlock(&file).await?);
@@ -110,7 +110,7 @@ async fn put(vault: &Vault, folder: &Path) -> Result<Pair> {
     for n in 0..WRITES {
         let value = Zeroizing::new(format!("another-value-{n}").into_bytes());
         let start = Instant::now();
-        vault.put(&path, value).await.map_err(told)?;
+        vault.put(&path, value, Entries::untold()).await.map_err(told)?;
         written.push(milliseconds(start.elapsed()));
         bare.push(milliseconds(fsync(&mut file)?));
     }

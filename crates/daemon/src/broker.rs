@@ -13,11 +13,11 @@ use jiff::Timestamp;
 use keyless_core::{
     ApproveOnUse, Code, EgressRule, Error, Otherwise, SafeText, SecretPath, SecretValue,
     SessionKey,
-    audit::{Action, Agent, Draft, Outcome, Target},
+    audit::{Action, Agent, Detail, Draft, Outcome, Target},
 };
 use keyless_egress::{Engine, Session, SessionSecret, SessionSpec};
 use keyless_store::{AuditLog, Store};
-use keyless_vault::{RouterConfig, Secret, SourceConfig, Vault};
+use keyless_vault::{Entries, RouterConfig, Secret, SourceConfig, Vault};
 use serde::{Deserialize, Serialize};
 use tokio::task::AbortHandle;
 use uuid::Uuid;
@@ -125,7 +125,8 @@ impl Broker {
         vault: Arc<Vault>,
         log: AuditLog,
     ) -> Self {
-        let values = Arc::new(VaultValues(Arc::clone(&vault), floor));
+        let values = VaultValues { vault: Arc::clone(&vault), log: log.clone(), floor };
+        let values = Arc::new(values);
         let engine = Arc::clone(&door.engine);
         let tokens = Tokens::over(values, engine, log.clone(), agent("broker", "none"));
         let tokens = Arc::new(tokens);
@@ -462,20 +463,24 @@ impl Values for NoValues {
     }
 }
 
-/// The vault as a source of a session's values, and the least that is asked about each.
-struct VaultValues(Arc<Vault>, ApproveOnUse);
+/// The vault as a source of a session's values.
+struct VaultValues {
+    vault: Arc<Vault>,
+    log: AuditLog,
+    /// The least that is asked about each.
+    floor: ApproveOnUse,
+}
 
 impl Values for VaultValues {
     fn open<'a>(&'a self, path: &'a SecretPath) -> BoxFuture<'a, Result<SecretValue, Error>> {
-        Box::pin(async move { self.0.open(path).await.map(|reading| reading.value) })
+        Box::pin(async move { self.vault.open(path).await.map(|reading| reading.value) })
     }
 
     fn policy<'a>(&'a self, path: &'a SecretPath) -> BoxFuture<'a, Result<ApproveOnUse, Error>> {
-        let (vault, floor) = (&self.0, self.1);
         Box::pin(async move {
-            let secret = vault.show(path).await?;
+            let secret = self.vault.show(path).await?;
             refuse_compromised(&secret)?;
-            Ok(secret.metadata.approve_on_use.tightened_by(floor))
+            Ok(secret.metadata.approve_on_use.tightened_by(self.floor))
         })
     }
 
@@ -485,7 +490,13 @@ impl Values for VaultValues {
         value: Zeroizing<Vec<u8>>,
     ) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async move {
-            match self.0.put_successor(path, value).await {
+            let entries = Entries::in_log(&self.log, |_| {
+                let (who, target) = (agent("broker", "none"), Target::Secrets(vec![path.clone()]));
+                let entry = plain_entry(who, Action::Update, Outcome::Success, target);
+                let note = Some("its service gave the next one".to_owned());
+                vec![Draft { detail: Detail { note, ..Detail::default() }, ..entry }]
+            });
+            match self.vault.put_successor(path, value, entries).await {
                 // Its source keeps its own values.
                 Err(error) if error.code() == Code::Usage => Ok(()),
                 outcome => outcome.map(drop),

@@ -22,7 +22,7 @@ use keyless_core::{
 };
 use keyless_store::{AuditLog, AuditQuery, Store};
 use keyless_vault::{
-    Backup, BackupRecipients, Conflicts, EnvelopeKind, FormatVerdict, Imported, Metadata,
+    Backup, BackupRecipients, Conflicts, Entries, EnvelopeKind, FormatVerdict, Imported, Metadata,
     NewSecret, PlaceholderShape, Replacement, Secret, Vault, Weakness,
 };
 use zeroize::Zeroizing;
@@ -134,17 +134,14 @@ impl Operator {
     /// Adds secrets whose values were judged, all at once, and puts them on record in one entry. Answers in their order.
     async fn add_judged(&self, new: Vec<NewSecret>) -> Vec<Result<(), Error>> {
         let count = new.len();
-        let added = match self.vault.add_all(new).await {
-            Ok(added) => added,
-            Err(error) => return vec![Err(error); count],
-        };
-        let paths: Vec<_> = added.iter().flatten().map(|secret| secret.path.clone()).collect();
-        let recorded = if paths.is_empty() {
-            Ok(())
-        } else {
-            self.note(Action::Create, Target::Secrets(paths), "").await
-        };
-        added.into_iter().map(|added| added.and_then(|_| recorded.clone())).collect()
+        let entries = Entries::in_log(&self.log, |added: &Vec<Result<Secret, Error>>| {
+            let paths = added.iter().flatten().map(|secret| secret.path.clone()).collect();
+            vec![Self::draft(Action::Create, Target::Secrets(paths), "")]
+        });
+        match self.vault.add_all(new, entries).await {
+            Ok(added) => added.into_iter().map(|added| added.map(drop)).collect(),
+            Err(error) => vec![Err(error); count],
+        }
     }
 
     /// Whether the secret's value is `value`; nothing when there is no such secret, or no value of it yet.
@@ -166,8 +163,8 @@ impl Operator {
         before: &Metadata,
         metadata: Metadata,
     ) -> Result<(), Error> {
-        self.vault.set_metadata(path, before, metadata).await?;
-        self.record(Action::Update, path).await
+        let entries = self.entry(Action::Update, path, "");
+        self.vault.set_metadata(path, before, metadata, entries).await.map(drop)
     }
 
     /// Gives a secret a new value; gives the new version.
@@ -175,24 +172,20 @@ impl Operator {
         let metadata = self.vault.show(path).await?.metadata;
         self.refuse_weak(path, &metadata, &value)?;
         self.refuse_dead(path, &metadata, &value).await?;
-        let version = self.vault.put(path, value).await?;
-        self.note(Action::Rotate, Target::Secrets(vec![path.clone()]), rotation::EVENT)
-            .await
-            .map(|()| version)
+        self.vault.put(path, value, self.entry(Action::Rotate, path, rotation::EVENT)).await
     }
 
     /// Removes a secret; its versions stay sealed until it is purged.
     pub async fn remove(&self, path: &SecretPath) -> Result<(), Error> {
-        self.vault.remove(path).await?;
-        self.record(Action::Delete, path).await
+        self.vault.remove(path, self.entry(Action::Delete, path, "")).await
     }
 
     /// Refuses every use of a secret from now on, until it has a new value (NL-2.19).
     pub async fn revoke_compromised(&self, path: &SecretPath, reason: &str) -> Result<(), Error> {
-        self.vault.revoke_compromised(path).await?;
         let reason = SafeText::default().as_they_wrote(reason);
-        let target = Target::Secrets(vec![path.clone()]);
-        self.note(Action::SecretRevoke, target, &format!("compromised: {}", reason.as_str())).await
+        let note = format!("compromised: {}", reason.as_str());
+        let entries = self.entry(Action::SecretRevoke, path, note);
+        self.vault.revoke_compromised(path, entries).await.map(drop)
     }
 
     /// Takes that back of a secret whose value another source keeps, and has replaced.
@@ -203,8 +196,8 @@ impl Operator {
             return Err(Error::with(Code::Usage, SafeText::words(words)));
         }
         let metadata = Metadata { compromised: None, ..secret.metadata.clone() };
-        self.vault.set_metadata(path, &secret.metadata, metadata).await?;
-        self.note(Action::Rotate, Target::Secrets(vec![path.clone()]), rotation::EVENT).await
+        let entries = self.entry(Action::Rotate, path, rotation::EVENT);
+        self.vault.set_metadata(path, &secret.metadata, metadata, entries).await.map(drop)
     }
 
     /// Who has used a secret since its value was set, the earliest first.
@@ -217,26 +210,20 @@ impl Operator {
     pub async fn restore(&self, path: &SecretPath, version: Option<u32>) -> Result<Secret, Error> {
         let had = self.vault.versions(path).await?;
         let before = had.iter().find(|one| one.in_use).map(|one| one.version);
-        let secret = self.vault.restore(path, version).await?;
-        self.note(Action::Update, Target::Secrets(vec![path.clone()]), "restored").await?;
-        if secret.version != before {
-            self.put_in_force(&secret, before).await?;
-        }
-        Ok(secret)
-    }
-
-    /// Puts on record that another value is in force: whoever uses it has to know, however that came (NL-2.15).
-    async fn put_in_force(&self, secret: &Secret, before: Option<u32>) -> Result<(), Error> {
-        // Nothing changes here for a value that is kept elsewhere.
-        let Some(version) = secret.version else { return Ok(()) };
-        let note = rotation::PutInForce { version, before }.note();
-        self.note(Action::Rotate, Target::Secrets(vec![secret.path.clone()]), &note).await
+        let entries = Entries::in_log(&self.log, |secret: &Secret| {
+            let target = Target::Secrets(vec![secret.path.clone()]);
+            let restored = Self::draft(Action::Update, target, "restored");
+            // Nothing changes here for a value that is kept elsewhere.
+            let version = secret.version.filter(|version| before != Some(*version));
+            let in_force = version.map(|version| in_force_of(&secret.path, version, before));
+            std::iter::once(restored).chain(in_force).collect()
+        });
+        self.vault.restore(path, version, entries).await
     }
 
     /// Forgets a secret, or one version of it, for good.
     pub async fn purge(&self, path: &SecretPath, version: Option<u32>) -> Result<(), Error> {
-        self.vault.purge(path, version).await?;
-        self.note(Action::Delete, Target::Secrets(vec![path.clone()]), "purged").await
+        self.vault.purge(path, version, self.entry(Action::Delete, path, "purged")).await
     }
 
     /// A copy of every secret, encrypted to these keys. That it is made is on record before anything opens.
@@ -263,21 +250,21 @@ impl Operator {
 
     /// Takes a copy in, and puts on record what of it is new here.
     pub async fn import(&self, copy: Backup, conflicts: Conflicts) -> Result<Imported, Error> {
-        let imported = self.vault.import(copy, conflicts).await?;
-        let changed = imported.added.iter().chain(&imported.replaced).cloned().collect();
-        self.note(Action::Import, Target::Secrets(changed), "").await?;
-        for path in &imported.replaced {
-            // The copy may have it as removed.
-            if let Ok(secret) = self.vault.show(path).await {
-                self.put_in_force(&secret, None).await?;
-            }
-        }
-        Ok(imported)
+        let entries = Entries::in_log(&self.log, |imported: &Imported| {
+            let changed = imported.added.iter().chain(&imported.replaced).cloned().collect();
+            let taken_in = Self::draft(Action::Import, Target::Secrets(changed), "");
+            let in_force = imported.in_force.iter();
+            let in_force = in_force.map(|(path, version)| in_force_of(path, *version, None));
+            std::iter::once(taken_in).chain(in_force).collect()
+        });
+        self.vault.import(copy, conflicts, entries).await
     }
 
-    /// Puts on record that what opens the store has changed.
-    pub async fn note_envelope(&self, kind: EnvelopeKind) -> Result<(), Error> {
-        self.note(Action::Update, Target::Session, kind.as_str()).await
+    /// The entry that tells that what opens the store has changed.
+    pub fn envelope_entry(&self, kind: EnvelopeKind) -> Entries<'_, ()> {
+        let draft =
+            move |(): &()| vec![Self::draft(Action::Update, Target::Session, kind.as_str())];
+        Entries::in_log(&self.log, draft)
     }
 
     /// Judges values that the vault would take: what it can't keep at all it refuses with its own
@@ -340,8 +327,16 @@ impl Operator {
         }
     }
 
-    async fn record(&self, action: Action, path: &SecretPath) -> Result<(), Error> {
-        self.note(action, Target::Secrets(vec![path.clone()]), "").await
+    /// The one entry that tells of a change of this secret.
+    fn entry<'a, T>(
+        &'a self,
+        action: Action,
+        path: &'a SecretPath,
+        note: impl Into<String>,
+    ) -> Entries<'a, T> {
+        let note = note.into();
+        let target = Target::Secrets(vec![path.clone()]);
+        Entries::in_log(&self.log, move |_| vec![Self::draft(action, target, &note)])
     }
 
     async fn note(&self, action: Action, target: Target, note: &str) -> Result<(), Error> {
@@ -355,6 +350,12 @@ impl Operator {
             ..plain_entry(agent("operator", "operator"), action, Outcome::Success, target)
         }
     }
+}
+
+/// That another value is in force: whoever uses it has to know, however that came (NL-2.15).
+fn in_force_of(path: &SecretPath, version: u32, before: Option<u32>) -> Draft {
+    let note = rotation::PutInForce { version, before }.note();
+    Operator::draft(Action::Rotate, Target::Secrets(vec![path.clone()]), &note)
 }
 
 /// The log of an unlocked vault's store; its head is sealed with the vault's key.

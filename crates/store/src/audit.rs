@@ -9,6 +9,7 @@
 //! Each caller writes its own entry down; the writer has a thread to itself, since hashing a group
 //! takes a millisecond that no request shall wait for.
 //!
+//! An entry of a change to the vault is written in the change's own transaction: both are on disk, or neither.
 //! A place in the chain is taken inside the transaction, so several processes may write one log. On a server each home
 //! has a chain of its own (`store/chain.rs`).
 //! The head row repeats the last entry: a log that is cut shows. Whoever cuts the log can also set the head
@@ -41,7 +42,7 @@ use parking_lot::RwLock;
 use tokio::{runtime, sync::oneshot};
 use zeroize::Zeroizing;
 
-pub(crate) use self::head::seal_head;
+pub(crate) use self::head::{Known, seal_head};
 pub use self::{
     breaks::{AcceptedBreak, MissedEnd},
     read::AuditQuery,
@@ -51,9 +52,12 @@ pub use self::{
 use self::{
     ids::Ids,
     queue::{Queue, Waiting},
-    writer::Writer,
+    writer::{LastKnown, Writer},
 };
-use crate::store::Store;
+use crate::{
+    engine::Connection,
+    store::{OwnChain, Store},
+};
 
 /// Vouches for the log with a key that the store does not have.
 pub trait HeadSealer: Send + Sync {
@@ -79,6 +83,8 @@ pub struct AuditLog(Arc<Entrance>);
 struct Entrance {
     queue: Arc<Queue>,
     ids: Arc<Ids>,
+    known: Arc<LastKnown>,
+    sealer: Option<Arc<dyn HeadSealer>>,
     annotations: RwLock<Annotations>,
 }
 
@@ -86,7 +92,9 @@ impl AuditLog {
     /// Starts the writer on a thread of its own. `sealer` is there when the vault is open.
     pub fn start(store: &Store, sealer: Option<Arc<dyn HeadSealer>>) -> Self {
         let (queue, ids) = (Arc::new(Queue::new()), Arc::new(Ids::new()));
-        let writer = Writer::new(store, sealer, (Arc::clone(&queue), Arc::clone(&ids)));
+        let known = Arc::<LastKnown>::default();
+        let shared = (Arc::clone(&queue), Arc::clone(&ids), Arc::clone(&known));
+        let writer = Writer::new(store, sealer.clone(), shared);
         // Where there are no threads or timers to be had, the writer is dropped here, which closes
         // the queue: nothing can be logged, so nothing will be allowed.
         if let Ok(runtime) = runtime::Builder::new_current_thread().enable_all().build() {
@@ -94,7 +102,7 @@ impl AuditLog {
             let _ = thread.spawn(move || runtime.block_on(writer.run()));
         }
         let annotations = RwLock::default();
-        Self(Arc::new(Entrance { queue, ids, annotations }))
+        Self(Arc::new(Entrance { queue, ids, known, sealer, annotations }))
     }
 
     /// Writes one entry; done when it is on disk. Fails with [`Code::AuditUnavailable`], and then
@@ -129,6 +137,26 @@ impl AuditLog {
     /// What is noted in entries from now on, beside what happened.
     pub fn annotate(&self, annotations: Annotations) {
         *self.0.annotations.write() = annotations;
+    }
+
+    /// Writes entries in a transaction that has the lock of our chain, with what they tell of. Once that is committed,
+    /// [`Self::know`] has to be told.
+    pub(crate) async fn write_in(
+        &self,
+        connection: &mut Connection,
+        chain: &OwnChain,
+        drafts: Vec<Draft>,
+    ) -> Result<Known, Error> {
+        let outlines = drafts.into_iter().map(|draft| self.outline(draft)).collect();
+        let known = self.0.known.lock().clone();
+        let sealer = self.0.sealer.as_deref();
+        let placed = writer::place(connection, chain, sealer, known, outlines).await;
+        placed.map(|(_, end)| end).map_err(|failed| writer::told(&failed.0))
+    }
+
+    /// Takes note of where entries end that were written in a transaction, which is committed now.
+    pub(crate) fn know(&self, end: Known) {
+        *self.0.known.lock() = Some(end);
     }
 
     fn outline(&self, mut draft: Draft) -> Outline {

@@ -6,10 +6,10 @@
 use std::{fmt::Write as _, sync::Arc};
 
 use jiff::Timestamp;
-use keyless_core::SecretPath;
+use keyless_core::{Error, SecretPath, audit::Draft};
 
 use crate::{
-    audit::{self, HeadSealer},
+    audit::{self, AuditLog, HeadSealer, Known},
     engine::{Connection, LARGEST, Lock, Query, Row, Transaction, query, query_owned},
     store::{OwnChain, Store, StoreError},
 };
@@ -110,6 +110,8 @@ pub struct Writing {
     transaction: Transaction,
     chain: Arc<OwnChain>,
     seals: bool,
+    /// What is told of it in the log.
+    told: Option<(AuditLog, Known)>,
 }
 
 impl Store {
@@ -151,7 +153,7 @@ impl Store {
     /// Begins a mutation; waits for other writers up to the busy time-out.
     pub async fn write(&self) -> Result<Writing, StoreError> {
         let transaction = Transaction::write(&self.pool, Lock::Rows).await?;
-        Ok(Writing { transaction, chain: Arc::clone(&self.chain), seals: false })
+        Ok(Writing { transaction, chain: Arc::clone(&self.chain), seals: false, told: None })
     }
 }
 
@@ -269,9 +271,28 @@ impl Writing {
         audit::seal_head(self.transaction.connection(), &self.chain, sealer).await
     }
 
+    /// Puts the mutation on record; the entries are durable when it is. Once for each mutation.
+    ///
+    /// Fails with [`Code::AuditUnavailable`](keyless_core::Code::AuditUnavailable): then the mutation must not be committed.
+    pub async fn record(&mut self, log: &AuditLog, drafts: Vec<Draft>) -> Result<(), Error> {
+        if drafts.is_empty() {
+            return Ok(());
+        }
+        self.transaction.also(Lock::Chain(self.chain.name())).await?;
+        let written = log.write_in(self.transaction.connection(), &self.chain, drafts);
+        let end = Box::pin(written).await?;
+        self.told = Some((log.clone(), end));
+        Ok(())
+    }
+
     /// Makes the mutation durable.
     pub async fn commit(self) -> Result<(), StoreError> {
         self.transaction.commit().await?;
+        if let Some((log, end)) = self.told {
+            log.know(end);
+            // Should it fail, the next start of a process here begins another chain.
+            let _ = self.chain.begin();
+        }
         if self.seals { self.chain.begin() } else { Ok(()) }
     }
 

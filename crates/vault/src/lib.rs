@@ -67,7 +67,8 @@ pub use crate::{
     },
     upkeep::{EXPIRING_DAYS, Freshness, RotationMethod, Upkeep},
     vault::{
-        Conflicts, Envelope, Imported, Looked, NewSecret, Replacement, Secret, Vault, Version,
+        Conflicts, Entries, Envelope, Imported, Looked, NewSecret, Replacement, Secret, Vault,
+        Version,
     },
     voucher::Voucher,
     weakness::Weakness,

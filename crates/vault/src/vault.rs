@@ -2,11 +2,12 @@
 //!
 //! Every mutation is one transaction that checks the commitment before and renews it after. A
 //! mutation is planned on the verified index as a list of [`Change`]s and then carried out, so
-//! what is decided is decided under the write lock. Source: design.md, sections 5 and 8.
+//! what is decided is decided under the write lock; the entries that tell of it are part of it. Source: design.md, sections 5 and 8.
 
 mod birth;
 mod change;
 mod copying;
+mod entries;
 mod envelopes;
 mod locking;
 mod opening;
@@ -24,6 +25,7 @@ use zeroize::Zeroizing;
 use self::locking::{KeyPlace, LastUse, Reopening};
 pub use self::{
     copying::{Conflicts, Imported, Replacement},
+    entries::Entries,
     envelopes::Envelope,
     secrets::{Looked, NewSecret, Secret},
     versions::Version,

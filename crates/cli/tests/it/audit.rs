@@ -404,3 +404,47 @@ fn a_checkpoint_that_was_kept_finds_an_older_log() {
     let cut = verify(&elsewhere);
     assert!(cut.exits(6).text().contains("cut or replaced"), "{}", cut.text());
 }
+
+/// A change and its entry are both there, or neither is: what the log can't take is not done, whatever it is.
+#[test]
+fn no_change_of_a_secret_goes_unrecorded() {
+    let world = World::with_token();
+    let file = world.operator_file("value");
+    fs::write(&file, "another-value-0123456789").unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+    let from = ["--from-file", file.to_str().unwrap()];
+    let rotate: &[&str] = &["secret", "rotate", TOKEN, from[0], from[1]];
+    let other = "team/other/token";
+    world.keyless(&["secret", "add", other, from[0], from[1]]).run().ok();
+    world.keyless(&["secret", "rotate", other, from[0], from[1]]).run().ok();
+    world.keyless(&["secret", "add", "team/gone/token", from[0], from[1]]).run().ok();
+    world.keyless(&["secret", "remove", "team/gone/token", "--yes"]).run().ok();
+    let changes: &[&[&str]] = &[
+        rotate,
+        &["secret", "add", "team/new/token", from[0], from[1]],
+        &["secret", "set", TOKEN, "--to", "evil.test"],
+        &["secret", "restore", other, "--version", "1"],
+        &["secret", "restore", "team/gone/token"],
+        &["secret", "purge", "team/gone/token", "--yes"],
+        &["secret", "purge", other, "--version", "1", "--yes"],
+        &["secret", "revoke", other, "--compromised", "--yes"],
+        &["secret", "remove", TOKEN, "--yes"],
+        &["vault", "envelope", "remove", "recovery", "--yes"],
+    ];
+    let rows = "SELECT \
+        (SELECT group_concat(path || metadata || coalesce(current, '') || coalesce(removed_at, '')) FROM secrets), \
+        (SELECT group_concat(path || version) FROM versions), (SELECT group_concat(kind) FROM envelopes), \
+        (SELECT generation FROM commitment)";
+    let before = world.sqlite_says(rows);
+    world.sqlite("CREATE TRIGGER full BEFORE INSERT ON audit BEGIN SELECT raise(ABORT, 'no'); END");
+    for change in changes {
+        let seen = world.keyless(change).run();
+        assert!(seen.exits(6).errors().contains("audit log"), "{change:?}: {}", seen.errors());
+        assert_eq!(world.sqlite_says(rows), before, "{change:?}");
+    }
+    world.sqlite("DROP TRIGGER full");
+    let entries = world.log().len();
+    world.keyless(rotate).run().ok();
+    assert_eq!(world.log().len(), entries + 1);
+    world.keyless(&["audit", "verify"]).run().ok();
+}

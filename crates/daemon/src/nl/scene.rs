@@ -7,7 +7,7 @@ use keyless_core::{
     ActionType, ApproveOnUse, SecretPath,
     agent::{AgentType, AgentUri, Aid, TrustLevel},
 };
-use keyless_vault::Metadata;
+use keyless_vault::{Entries, Metadata};
 use serde_json::{Value, json};
 
 use super::{
@@ -56,7 +56,10 @@ impl Served {
     pub(super) async fn new() -> Self {
         let Scene { vault, log, folder } = Scene::new().await;
         for path in ["t/api/token", "t/db/password"] {
-            vault.add(SecretPath::parse(path).unwrap(), Metadata::default(), None).await.unwrap();
+            vault
+                .add(SecretPath::parse(path).unwrap(), Metadata::default(), None, Entries::untold())
+                .await
+                .unwrap();
         }
         let door = EgressDoor::new(&Config::default()).unwrap();
         let broker = Broker::new(door, vault, log);
@@ -69,7 +72,7 @@ impl Served {
     pub(super) async fn add_asked(&self) {
         let asked = Metadata { approve_on_use: ApproveOnUse::PerCall, ..Metadata::default() };
         let path = SecretPath::parse("t/api/asked").unwrap();
-        self.nl.vault.add(path, asked, None).await.unwrap();
+        self.nl.vault.add(path, asked, None, Entries::untold()).await.unwrap();
     }
 
     /// Waits until a person is asked.

@@ -8,7 +8,7 @@ use keyless_core::{
     approval::{Asked, Fields, FileOp, PackVerb, WantedAction, WantedDeploy, WantedFile},
     audit::{Action, Detail, Draft, Outcome, Target},
 };
-use keyless_vault::Metadata;
+use keyless_vault::{Entries, Metadata};
 use serde_json::json;
 
 use super::{in_chromium::InChromium, scene::Scene};
@@ -68,7 +68,7 @@ async fn an_agents_words_stay_words_wherever_they_stand() {
     };
     let metadata = Metadata { description: Some(CORPUS.to_owned()), upkeep, ..Metadata::default() };
     let value = zeroize::Zeroizing::new(b"Qm7-xT4w9ZrK2bVp".to_vec());
-    scene.web.desk.vault.add(path.clone(), metadata, Some(value)).await.unwrap();
+    scene.web.desk.vault.add(path.clone(), metadata, Some(value), Entries::untold()).await.unwrap();
 
     let everything = format!("{CORPUS}{CONTROL}");
     let mut ids = Vec::new();

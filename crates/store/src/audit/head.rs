@@ -37,8 +37,8 @@ pub(super) struct Head {
 }
 
 /// The end that this process made last, and what it knew then.
-#[derive(Clone, PartialEq, Eq)]
-pub(super) struct Known {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Known {
     pub(super) end: Chain,
     /// The last break that the operator had accepted.
     pub(super) accepted: Option<AcceptedAt>,

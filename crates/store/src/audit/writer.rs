@@ -14,6 +14,7 @@ use keyless_core::{
     Code, Error, SafeText,
     audit::{Action, Agent, Draft, Durable, LogKeyId, Outcome, Outline, Pending, Target},
 };
+use parking_lot::Mutex;
 use uuid::Uuid;
 
 use super::{
@@ -49,21 +50,23 @@ pub(super) struct Writer {
     ids: Arc<Ids>,
     /// The last group was not written, and that is on its way to the log.
     is_interrupted: bool,
-    /// Where the last group that we committed ends; the next has to come behind it.
-    known: Option<Known>,
+    known: Arc<LastKnown>,
 }
 
+/// Where the last entries that this process committed end; the next have to come behind them.
+pub(super) type LastKnown = Mutex<Option<Known>>;
+
 /// Why a group was not written, and the group.
-struct Failed(StoreError, Vec<Outline>);
+pub(super) struct Failed(pub(super) StoreError, Vec<Outline>);
 
 impl Writer {
     pub(super) fn new(
         store: &Store,
         sealer: Option<Arc<dyn HeadSealer>>,
-        (queue, ids): (Arc<Queue>, Arc<Ids>),
+        (queue, ids, known): (Arc<Queue>, Arc<Ids>, Arc<LastKnown>),
     ) -> Self {
         let (pool, chain) = (store.pool.clone(), Arc::clone(&store.chain));
-        Self { pool, chain, sealer, queue, ids, is_interrupted: false, known: None }
+        Self { pool, chain, sealer, queue, ids, is_interrupted: false, known }
     }
 
     /// Runs until every [`AuditLog`](super::AuditLog) is gone and what they left is written.
@@ -123,43 +126,63 @@ impl Writer {
                 Ok(transaction) => transaction,
                 Err(error) => return Err(Failed(error, outlines)),
             };
-        let (sealer, known) = (self.sealer.as_deref(), self.known.as_ref());
-        let end = head::read(transaction.connection(), &self.chain, sealer, known).await;
-        let End { mut chain, accepted, key } = match end {
-            Ok(end) => end,
-            Err(error) => return Err(Failed(error, outlines)),
-        };
-        let place = |outline| match &key {
-            None => chain.append(outline, sha256, None),
-            Some(key) => key.place(&mut chain, outline),
-        };
-        let mut entries: Vec<Pending> = outlines.into_iter().map(place).collect();
-        let vouched = sealer.zip(key.map(|key| key.id));
-        let written = match self.insert(transaction.connection(), &mut entries, vouched).await {
-            Ok(()) => transaction.commit().await,
-            Err(error) => Err(error),
-        };
-        match written {
+        let sealer = self.sealer.as_deref();
+        let known = self.known.lock().clone();
+        let connection = transaction.connection();
+        let (entries, end) = place(connection, &self.chain, sealer, known, outlines).await?;
+        match transaction.commit().await {
             Ok(()) => {
-                self.known = Some(Known { end: chain, accepted });
+                *self.known.lock() = Some(end);
                 // Should it fail, the next start of a process here begins another chain.
                 let _ = self.chain.begin();
                 Ok(entries)
             }
-            Err(error) => Err(Failed(error, entries.into_iter().map(Pending::withdrawn).collect())),
+            Err(error) => Err(Failed::withdrawn(error, entries)),
         }
     }
+}
 
-    async fn insert(
-        &self,
-        connection: &mut Connection,
-        entries: &mut [Pending],
-        vouched: Option<(&dyn HeadSealer, LogKeyId)>,
-    ) -> Result<(), StoreError> {
-        let Some(last) = entries.last() else { return Ok(()) };
-        head::advance(connection, &self.chain, last, vouched).await?;
-        insert_rows(connection, self.chain.name(), entries).await
+impl Failed {
+    fn withdrawn(error: StoreError, entries: Vec<Pending>) -> Self {
+        Self(error, entries.into_iter().map(Pending::withdrawn).collect())
     }
+}
+
+/// Gives each outline its place behind the end of the chain, whose lock the transaction has, and inserts them. Gives
+/// what is known of the end once all that is committed.
+pub(super) async fn place(
+    connection: &mut Connection,
+    chain: &OwnChain,
+    sealer: Option<&dyn HeadSealer>,
+    known: Option<Known>,
+    outlines: Vec<Outline>,
+) -> Result<(Vec<Pending>, Known), Failed> {
+    let end = head::read(&mut *connection, chain, sealer, known.as_ref()).await;
+    let End { chain: mut links, accepted, key } = match end {
+        Ok(end) => end,
+        Err(error) => return Err(Failed(error, outlines)),
+    };
+    let place = |outline| match &key {
+        None => links.append(outline, sha256, None),
+        Some(key) => key.place(&mut links, outline),
+    };
+    let mut entries: Vec<Pending> = outlines.into_iter().map(place).collect();
+    let vouched = sealer.zip(key.map(|key| key.id));
+    match insert(connection, chain, &mut entries, vouched).await {
+        Ok(()) => Ok((entries, Known { end: links, accepted })),
+        Err(error) => Err(Failed::withdrawn(error, entries)),
+    }
+}
+
+async fn insert(
+    connection: &mut Connection,
+    chain: &OwnChain,
+    entries: &mut [Pending],
+    vouched: Option<(&dyn HeadSealer, LogKeyId)>,
+) -> Result<(), StoreError> {
+    let Some(last) = entries.last() else { return Ok(()) };
+    head::advance(&mut *connection, chain, last, vouched).await?;
+    insert_rows(connection, chain.name(), entries).await
 }
 
 /// Puts entries into the table, in which they have their places.
@@ -201,7 +224,8 @@ fn interruption() -> Draft {
     Draft::new(now, Arc::new(broker), action, Outcome::Error, Target::Log, id)
 }
 
-fn told(error: &StoreError) -> Error {
+/// Why an entry was not written.
+pub(super) fn told(error: &StoreError) -> Error {
     let words = match error {
         StoreError::DiskFull(_) => "the disk is full",
         StoreError::Busy(_) => "another process keeps the store locked",

@@ -10,7 +10,7 @@ use futures_util::future::BoxFuture;
 use sqlx::{AssertSqlSafe, raw_sql};
 use tokio::{task::spawn_blocking, time::timeout};
 
-use super::{Connection, Pool, answered, query};
+use super::{Connection, Pool, answered, query, query_owned};
 use crate::store::StoreError;
 
 /// Marks our locks among others of one server: "KLS1".
@@ -45,6 +45,17 @@ impl Transaction {
         let number = lock.number();
         let locked = format!("BEGIN; SELECT pg_advisory_xact_lock({LOCK_CLASS}, {number})");
         Self::begin(pool, "BEGIN IMMEDIATE", locked).await
+    }
+
+    /// Takes one more lock, as [`Self::write`] takes the first. Whoever takes several takes [`Lock::Rows`] first.
+    pub(crate) async fn also(&mut self, lock: Lock<'_>) -> Result<(), StoreError> {
+        // A file has one lock for all.
+        if let Connection::Postgres(_) = &self.connection {
+            let number = lock.number();
+            let take = format!("SELECT pg_advisory_xact_lock({LOCK_CLASS}, {number})");
+            query_owned(take).fetch_all(&mut self.connection).await?;
+        }
+        Ok(())
     }
 
     /// Begins a view in which nothing changes; it is to be committed as well.

@@ -3,7 +3,7 @@
 use keyless_core::{Code, Error, SecretPath};
 use keyless_store::{EnvelopeRow, SecretRow, VersionRow, Writing};
 
-use super::Vault;
+use super::{Entries, Vault};
 use crate::index::{Index, commit_to};
 
 /// One step of a mutation.
@@ -18,9 +18,10 @@ pub(super) enum Change {
 
 impl Vault {
     /// Does what `plan` says about the index as it is under the write lock. All of it is on disk
-    /// when this returns, or nothing. A plan without changes writes nothing.
+    /// when this returns, with the entries that tell of it, or nothing. A plan without changes writes nothing.
     pub(super) async fn mutate<T>(
         &self,
+        entries: Entries<'_, T>,
         plan: impl FnOnce(&Index) -> Result<(Vec<Change>, T), Error>,
     ) -> Result<T, Error> {
         let key = self.key()?;
@@ -34,6 +35,7 @@ impl Vault {
         for change in changes {
             carry_out(&mut writing, change).await?;
         }
+        entries.write(&mut writing, &answer).await?;
         let generation = index.generation.checked_add(1).ok_or(Code::Internal)?;
         self.commit(writing, generation).await?;
         Ok(answer)

@@ -10,7 +10,7 @@ use keyless_store::{Rows, VersionRow};
 use serde::Serialize;
 use zeroize::Zeroizing;
 
-use super::{Vault, change::Change, secrets::to_row};
+use super::{Entries, Vault, change::Change, secrets::to_row};
 use crate::{
     backup::{Backup, BackupRecipients, CopiedSecret, CopiedVersion, Document, Opened},
     index::Indexed,
@@ -56,6 +56,9 @@ pub struct Imported {
     pub replaced: Vec<SecretPath>,
     /// Here before, and the same.
     pub same: Vec<SecretPath>,
+    /// The versions that are in use of those that were replaced, where they are not removed.
+    #[serde(skip)]
+    pub in_force: Vec<(SecretPath, u32)>,
 }
 
 impl Vault {
@@ -107,12 +110,17 @@ impl Vault {
     }
 
     /// Takes a copy in. [`Code::CopyDiffers`] names what is here and not the same, where that is refused.
-    pub async fn import(&self, backup: Backup, conflicts: Conflicts) -> Result<Imported, Error> {
+    pub async fn import(
+        &self,
+        backup: Backup,
+        conflicts: Conflicts,
+        entries: Entries<'_, Imported>,
+    ) -> Result<Imported, Error> {
         for secret in &backup.0.secrets {
             check_fit(secret)?;
         }
         let rows = self.store.rows().await?;
-        self.mutate(|index| {
+        self.mutate(entries, |index| {
             let mut imported = Imported::default();
             let mut changes = Vec::new();
             let mut differ = Vec::new();
@@ -128,7 +136,11 @@ impl Vault {
                         Conflicts::Keep => imported.kept.push(path),
                         Conflicts::Refuse => differ.push(path),
                         Conflicts::Replace => {
-                            changes.extend(self.replaced(there, &secret)?);
+                            let (replacing, in_force) = self.replaced(there, &secret)?;
+                            changes.extend(replacing);
+                            imported
+                                .in_force
+                                .extend(in_force.map(|version| (path.clone(), version)));
                             imported.replaced.push(path);
                         }
                     },
@@ -175,7 +187,12 @@ impl Vault {
     }
 
     /// The secret as the copy has it. Versions are numbered on after ours, so that no number ever meant two values.
-    fn replaced(&self, there: &Indexed, secret: &Incoming) -> Result<Vec<Change>, Error> {
+    /// How it is replaced, and the version that is in use then, unless the copy has it as removed.
+    fn replaced(
+        &self,
+        there: &Indexed,
+        secret: &Incoming,
+    ) -> Result<(Vec<Change>, Option<u32>), Error> {
         let path = &secret.path;
         check_replaces(there, secret)?;
         let mut row = to_row(path, &secret.metadata, there.created_at, Timestamp::now());
@@ -192,8 +209,10 @@ impl Vault {
             }
             number = number.checked_add(1).ok_or(Code::Internal)?;
         }
+        let latest = (!secret.versions.is_empty()).then_some(number - 1);
+        let in_use = row.current.or(latest).filter(|_| row.removed_at.is_none());
         changes.push(Change::UpdateSecret(row));
-        Ok(changes)
+        Ok((changes, in_use))
     }
 
     fn is_same(&self, there: &Indexed, rows: &Rows, secret: &Incoming) -> Result<bool, Error> {

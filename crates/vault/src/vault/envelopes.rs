@@ -5,7 +5,7 @@ use keyless_core::{Code, Error, SafeText};
 use keyless_store::{EnvelopeRow, Store};
 use serde::Serialize;
 
-use super::{Vault, birth::blocking, change::Change};
+use super::{Entries, Vault, birth::blocking, change::Change};
 use crate::{
     envelope::{
         self, EnvelopeKind, KdfCost, Keyfile, MachineBinding, Passphrase, RecoveryPhrase,
@@ -46,8 +46,12 @@ impl Vault {
     }
 
     /// Puts a new passphrase in place of the old one. The other factors stay.
-    pub async fn change_passphrase(&self, passphrase: Passphrase) -> Result<(), Error> {
-        self.change_passphrase_with(passphrase, KdfCost::STANDARD).await
+    pub async fn change_passphrase(
+        &self,
+        passphrase: Passphrase,
+        entries: Entries<'_, ()>,
+    ) -> Result<(), Error> {
+        self.change_passphrase_with(passphrase, KdfCost::STANDARD, entries).await
     }
 
     /// [`Vault::change_passphrase`] with another cost of guessing.
@@ -55,12 +59,13 @@ impl Vault {
         &self,
         passphrase: Passphrase,
         cost: KdfCost,
+        entries: Entries<'_, ()>,
     ) -> Result<(), Error> {
         passphrase.check_strength()?;
         let now = Timestamp::now();
         let key = self.copied_key()?;
         let row = blocking(move || envelope::for_passphrase(&key, &passphrase, cost, now)).await?;
-        self.put_envelope(row).await
+        self.put_envelope(row, entries).await
     }
 
     /// Puts a fresh recovery phrase in place of the old one, which opens nothing from now on. Shown
@@ -68,16 +73,23 @@ impl Vault {
     pub async fn change_recovery(
         &self,
         write_down: impl FnOnce(&RecoveryPhrase) -> Result<(), Error>,
+        entries: Entries<'_, ()>,
     ) -> Result<(), Error> {
         let phrase = RecoveryPhrase::generate()?;
         write_down(&phrase)?;
-        self.put_envelope(envelope::for_recovery(&*self.key()?, &phrase, Timestamp::now())?).await
+        let row = envelope::for_recovery(&*self.key()?, &phrase, Timestamp::now())?;
+        self.put_envelope(row, entries).await
     }
 
     /// Lets a key file open the store, in place of the one before it.
-    pub async fn put_keyfile(&self, file: &Keyfile, binding: MachineBinding) -> Result<(), Error> {
+    pub async fn put_keyfile(
+        &self,
+        file: &Keyfile,
+        binding: MachineBinding,
+        entries: Entries<'_, ()>,
+    ) -> Result<(), Error> {
         let row = envelope::for_keyfile(&*self.key()?, file, binding, Timestamp::now())?;
-        self.put_envelope(row).await
+        self.put_envelope(row, entries).await
     }
 
     /// Enrols an authenticator app, in place of the one before it. `enrol` shows the secret to the
@@ -85,10 +97,12 @@ impl Vault {
     pub async fn put_totp(
         &self,
         enrol: impl FnOnce(&TotpSecret) -> Result<(), Error>,
+        entries: Entries<'_, ()>,
     ) -> Result<(), Error> {
         let secret = TotpSecret::generate()?;
         enrol(&secret)?;
-        self.put_envelope(envelope::for_totp(&*self.key()?, &secret, Timestamp::now())?).await
+        let row = envelope::for_totp(&*self.key()?, &secret, Timestamp::now())?;
+        self.put_envelope(row, entries).await
     }
 
     /// The secret of the authenticator app's codes, to reopen the store after it has locked
@@ -103,7 +117,11 @@ impl Vault {
 
     /// Removes what opens the store by `kind`. [`Code::LastEnvelope`] when nothing else could open
     /// it from cold, [`Code::Usage`] when there is none of the kind.
-    pub async fn remove_envelope(&self, kind: EnvelopeKind) -> Result<(), Error> {
+    pub async fn remove_envelope(
+        &self,
+        kind: EnvelopeKind,
+        entries: Entries<'_, ()>,
+    ) -> Result<(), Error> {
         let mut writing = self.store.write().await?;
         // Read under the write lock, so that two hands can't take one each of the last two.
         let rows = writing.rows().await?;
@@ -119,12 +137,13 @@ impl Vault {
             return Err(Code::LastEnvelope.into());
         }
         writing.remove_envelope(kind.as_str()).await?;
+        entries.write(&mut writing, &()).await?;
         let generation = index.generation.checked_add(1).ok_or(Code::Internal)?;
         self.commit(writing, generation).await
     }
 
-    async fn put_envelope(&self, row: EnvelopeRow) -> Result<(), Error> {
-        self.mutate(|_| Ok((vec![Change::PutEnvelope(row)], ()))).await
+    async fn put_envelope(&self, row: EnvelopeRow, entries: Entries<'_, ()>) -> Result<(), Error> {
+        self.mutate(entries, |_| Ok((vec![Change::PutEnvelope(row)], ()))).await
     }
 
     fn copied_key(&self) -> Result<VaultKey, Error> {

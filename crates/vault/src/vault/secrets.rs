@@ -11,7 +11,7 @@ use keyless_store::{SecretRow, Store, VersionRow};
 use serde::Serialize;
 use zeroize::Zeroizing;
 
-use super::{Vault, change::Change, versions::outlived};
+use super::{Entries, Vault, change::Change, versions::outlived};
 use crate::{
     index::{Index, Indexed},
     key::Purpose,
@@ -69,17 +69,22 @@ impl Vault {
         path: SecretPath,
         metadata: Metadata,
         value: Option<Zeroizing<Vec<u8>>>,
+        entries: Entries<'_, Vec<Result<Secret, Error>>>,
     ) -> Result<Secret, Error> {
-        let added = self.add_all(vec![NewSecret { path, metadata, value }]).await?;
+        let added = self.add_all(vec![NewSecret { path, metadata, value }], entries).await?;
         added.into_iter().next().unwrap_or_else(|| Err(Code::Internal.into()))
     }
 
     /// Adds many secrets as [`Vault::add`] does, in one mutation: each one costs a look at all rows. Says of each one in
     /// turn whether it was taken; those that were are durable together, and when this fails none is there.
-    pub async fn add_all(&self, new: Vec<NewSecret>) -> Result<Vec<Result<Secret, Error>>, Error> {
+    pub async fn add_all(
+        &self,
+        new: Vec<NewSecret>,
+        entries: Entries<'_, Vec<Result<Secret, Error>>>,
+    ) -> Result<Vec<Result<Secret, Error>>, Error> {
         let now = Timestamp::now();
         let sealed: Vec<_> = new.into_iter().map(|one| self.sealed_first(one, now)).collect();
-        self.mutate(|index| {
+        self.mutate(entries, |index| {
             let mut changes = Vec::new();
             let mut taken = BTreeSet::new();
             let mut added = Vec::with_capacity(sealed.len());
@@ -111,8 +116,13 @@ impl Vault {
     ///
     /// A value that is kept elsewhere is put there, if the operator lets Keyless write; its version
     /// is then 0, as the store has none. [`Code::ValueNotStored`] when that place takes none.
-    pub async fn put(&self, path: &SecretPath, value: Zeroizing<Vec<u8>>) -> Result<u32, Error> {
-        self.put_by(Giver::Person, path, value).await
+    pub async fn put(
+        &self,
+        path: &SecretPath,
+        value: Zeroizing<Vec<u8>>,
+        entries: Entries<'_, u32>,
+    ) -> Result<u32, Error> {
+        self.put_by(Giver::Person, path, value, entries).await
     }
 
     /// Puts what took a value's place by itself: the refresh token that a service gave for the last one. Who knew that one
@@ -121,8 +131,9 @@ impl Vault {
         &self,
         path: &SecretPath,
         value: Zeroizing<Vec<u8>>,
+        entries: Entries<'_, u32>,
     ) -> Result<u32, Error> {
-        self.put_by(Giver::Service, path, value).await
+        self.put_by(Giver::Service, path, value, entries).await
     }
 
     async fn put_by(
@@ -130,6 +141,7 @@ impl Vault {
         giver: Giver,
         path: &SecretPath,
         value: Zeroizing<Vec<u8>>,
+        entries: Entries<'_, u32>,
     ) -> Result<u32, Error> {
         let now = Timestamp::now();
         let Secret { metadata, version, .. } = self.show(path).await?;
@@ -137,10 +149,11 @@ impl Vault {
         if matches!(metadata.source, SourceConfig::Routed { .. }) {
             let handed = copied(path, &value, metadata.binding())?;
             if self.put_at_source(&handed).await.map_err(not_stored)? {
-                return self.note_put_at_source(giver, path, now).await.map(|()| 0);
+                let noted = self.note_put_at_source(giver, path, now, entries).await;
+                return noted.map_err(|error| half_done(path, &error));
             }
         }
-        self.mutate(|index| {
+        self.mutate(entries, |index| {
             let secret = index.find(path)?;
             giver.check(path, &secret.metadata, secret.current().map(|version| version.version))?;
             let version = secret.next_version()?;
@@ -164,8 +177,9 @@ impl Vault {
         giver: Giver,
         path: &SecretPath,
         now: Timestamp,
-    ) -> Result<(), Error> {
-        self.mutate(|index| {
+        entries: Entries<'_, u32>,
+    ) -> Result<u32, Error> {
+        self.mutate(entries, |index| {
             let old = index.find(path)?;
             let mut metadata = old.metadata.clone();
             metadata.upkeep.expires_at = None;
@@ -175,7 +189,7 @@ impl Vault {
             }
             let mut row = to_row(path, &metadata, old.created_at, now);
             row.current = old.pinned;
-            Ok((vec![Change::UpdateSecret(row)], ()))
+            Ok((vec![Change::UpdateSecret(row)], 0))
         })
         .await
     }
@@ -188,6 +202,7 @@ impl Vault {
         path: &SecretPath,
         before: &Metadata,
         metadata: Metadata,
+        entries: Entries<'_, Secret>,
     ) -> Result<Secret, Error> {
         metadata.check()?;
         let now = Timestamp::now();
@@ -196,7 +211,7 @@ impl Vault {
         if kept_here && metadata.binding() != Binding::None {
             self.check_current_value(path, metadata.binding()).await?;
         }
-        self.mutate(|index| {
+        self.mutate(entries, |index| {
             let old = index.find(path)?;
             if old.metadata != *before {
                 let words =
@@ -216,9 +231,13 @@ impl Vault {
     }
 
     /// Gives no version out any more that there is now, until a new value is put (NL-2.19).
-    pub async fn revoke_compromised(&self, path: &SecretPath) -> Result<Secret, Error> {
+    pub async fn revoke_compromised(
+        &self,
+        path: &SecretPath,
+        entries: Entries<'_, Secret>,
+    ) -> Result<Secret, Error> {
         let at = Timestamp::now();
-        self.mutate(|index| {
+        self.mutate(entries, |index| {
             let old = index.find(path)?;
             let mut metadata = old.metadata.clone();
             let through = old.next_version()? - 1;
@@ -401,6 +420,13 @@ pub(super) fn not_stored(error: Error) -> Error {
         Code::SecretUnavailable => Error::with(Code::ValueNotStored, error.detail().clone()),
         _ => error,
     }
+}
+
+/// What was done at a source can't be taken back: that is told, whatever failed here afterwards.
+fn half_done(path: &SecretPath, error: &Error) -> Error {
+    let words = SafeText::words("the source has the new value of ").and(path);
+    let words = words.and(", and nothing here says so: ").and(error.detail().clone());
+    Error::with(error.code(), words)
 }
 
 fn copied(path: &SecretPath, value: &[u8], binding: Binding) -> Result<SecretValue, Error> {

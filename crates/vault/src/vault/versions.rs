@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use keyless_core::{Code, Error, SafeText, SecretPath};
 use serde::Serialize;
 
-use super::{Secret, Vault, change::Change, secrets::to_row};
+use super::{Entries, Secret, Vault, change::Change, secrets::to_row};
 use crate::{index::Indexed, metadata::Retention};
 
 /// One version of a secret's value, without the value.
@@ -24,9 +24,9 @@ pub struct Version {
 
 impl Vault {
     /// Removes a secret. Its versions stay sealed until [`Vault::purge`].
-    pub async fn remove(&self, path: &SecretPath) -> Result<(), Error> {
+    pub async fn remove(&self, path: &SecretPath, entries: Entries<'_, ()>) -> Result<(), Error> {
         let now = Timestamp::now();
-        self.mutate(|index| {
+        self.mutate(entries, |index| {
             let secret = index.find(path)?;
             let mut row = to_row(path, &secret.metadata, secret.created_at, now);
             (row.current, row.removed_at) = (secret.pinned, Some(now));
@@ -39,9 +39,14 @@ impl Vault {
     ///
     /// Fails with [`Code::SecretNotFound`], [`Code::SecretVersionUnknown`] or [`Code::Usage`] (nothing
     /// would change).
-    pub async fn restore(&self, path: &SecretPath, version: Option<u32>) -> Result<Secret, Error> {
+    pub async fn restore(
+        &self,
+        path: &SecretPath,
+        version: Option<u32>,
+        entries: Entries<'_, Secret>,
+    ) -> Result<Secret, Error> {
         let now = Timestamp::now();
-        self.mutate(|index| {
+        self.mutate(entries, |index| {
             let secret = index.find_even_removed(path)?;
             if let Some(version) = version {
                 find_version(path, secret, version)?;
@@ -67,8 +72,13 @@ impl Vault {
     }
 
     /// Removes a secret with all its versions, or one version that is not in use, for good.
-    pub async fn purge(&self, path: &SecretPath, version: Option<u32>) -> Result<(), Error> {
-        self.mutate(|index| {
+    pub async fn purge(
+        &self,
+        path: &SecretPath,
+        version: Option<u32>,
+        entries: Entries<'_, ()>,
+    ) -> Result<(), Error> {
+        self.mutate(entries, |index| {
             let secret = index.find_even_removed(path)?;
             let Some(version) = version else {
                 return Ok((vec![Change::RemoveSecret(path.clone())], ()));

@@ -2,7 +2,9 @@
 
 use age::{secrecy::ExposeSecret as _, x25519::Identity};
 use keyless_core::Code;
-use keyless_vault::{Backup, BackupIdentities, Conflicts, EnvName, Metadata, SourceConfig, Vault};
+use keyless_vault::{
+    Backup, BackupIdentities, Conflicts, Entries, EnvName, Metadata, SourceConfig, Vault,
+};
 use serde_json::{Value, json};
 
 use crate::scene::{Engine, Scene, bound, on_both, opened, path, value};
@@ -53,17 +55,21 @@ async fn numbers(vault: &Vault) -> Vec<u32> {
 async fn a_copy_without_a_value_repoints_none_of_ours(engine: Engine) {
     let scene = Scene::on(engine).await;
     let vault = &scene.vault;
-    vault.add(path(AT), bound(), Some(value("ours-1-ours-1"))).await.unwrap();
+    vault.add(path(AT), bound(), Some(value("ours-1-ours-1")), Entries::untold()).await.unwrap();
     let before = vault.list().await.unwrap();
     for source in [json!("local"), json!({ "routed": {} }), json!({ "env": { "variable": "A" } })] {
-        let refused = vault.import(copy(&source, &json!({}), &[]), Conflicts::Replace).await;
+        let refused = vault
+            .import(copy(&source, &json!({}), &[]), Conflicts::Replace, Entries::untold())
+            .await;
         assert_eq!(refused.unwrap_err().code(), Code::Usage, "{source}");
     }
     // Nor while ours is removed, to be restored later.
-    vault.remove(&path(AT)).await.unwrap();
-    let refused = vault.import(copy(&json!("local"), &json!({}), &[]), Conflicts::Replace).await;
+    vault.remove(&path(AT), Entries::untold()).await.unwrap();
+    let refused = vault
+        .import(copy(&json!("local"), &json!({}), &[]), Conflicts::Replace, Entries::untold())
+        .await;
     assert_eq!(refused.unwrap_err().code(), Code::Usage);
-    vault.restore(&path(AT), None).await.unwrap();
+    vault.restore(&path(AT), None, Entries::untold()).await.unwrap();
     assert_eq!(vault.list().await.unwrap()[0].metadata, before[0].metadata);
     assert_eq!(opened(vault, AT).await, "ours-1-ours-1");
 }
@@ -73,11 +79,16 @@ async fn a_copy_repoints_no_value_that_is_kept_elsewhere(engine: Engine) {
     let scene = Scene::on(engine).await;
     let vault = &scene.vault;
     let kept = SourceConfig::Env { variable: EnvName::parse("KEPT").unwrap() };
-    vault.add(path(AT), Metadata { source: kept, ..bound() }, None).await.unwrap();
+    vault
+        .add(path(AT), Metadata { source: kept, ..bound() }, None, Entries::untold())
+        .await
+        .unwrap();
     for source in
         [json!({ "env": { "variable": "KEPT" } }), json!({ "routed": {} }), json!("local")]
     {
-        let refused = vault.import(copy(&source, &json!({}), &[]), Conflicts::Replace).await;
+        let refused = vault
+            .import(copy(&source, &json!({}), &[]), Conflicts::Replace, Entries::untold())
+            .await;
         assert_eq!(refused.unwrap_err().code(), Code::Usage, "{source}");
     }
     assert_eq!(destinations(vault).await, ["api.github.com"]);
@@ -86,8 +97,8 @@ async fn a_copy_repoints_no_value_that_is_kept_elsewhere(engine: Engine) {
 async fn a_replaced_secret_has_the_copys_values_alone(engine: Engine) {
     let scene = Scene::on(engine).await;
     let vault = &scene.vault;
-    vault.add(path(AT), bound(), Some(value("ours-1-ours-1"))).await.unwrap();
-    vault.put(&path(AT), value("ours-2-ours-2")).await.unwrap();
+    vault.add(path(AT), bound(), Some(value("ours-1-ours-1")), Entries::untold()).await.unwrap();
+    vault.put(&path(AT), value("ours-2-ours-2"), Entries::untold()).await.unwrap();
     let theirs = || {
         let versions = [(1, "theirs-1-theirs"), (4, "theirs-4-theirs")];
         copy(&json!("local"), &json!({ "in_use": 1 }), &versions)
@@ -95,17 +106,17 @@ async fn a_replaced_secret_has_the_copys_values_alone(engine: Engine) {
     let shown = vault.replacements(&theirs()).await.unwrap();
     let to = |metadata: &Metadata| metadata.egress.as_ref().unwrap().to[0].to_string();
     assert_eq!((to(&shown[0].before), to(&shown[0].after)), ("api.github.com".into(), EVIL.into()));
-    let imported = vault.import(theirs(), Conflicts::Replace).await.unwrap();
+    let imported = vault.import(theirs(), Conflicts::Replace, Entries::untold()).await.unwrap();
     assert_eq!(imported.replaced, [path(AT)]);
     assert_eq!(destinations(vault).await, [EVIL]);
     // No number that meant a value of ours means another now.
     assert_eq!(numbers(vault).await, [3, 4]);
     assert_eq!(opened(vault, AT).await, "theirs-1-theirs");
     for ours in [1, 2] {
-        let gone = vault.restore(&path(AT), Some(ours)).await;
+        let gone = vault.restore(&path(AT), Some(ours), Entries::untold()).await;
         assert_eq!(gone.unwrap_err().code(), Code::SecretVersionUnknown, "version {ours}");
     }
-    vault.restore(&path(AT), Some(4)).await.unwrap();
+    vault.restore(&path(AT), Some(4), Entries::untold()).await.unwrap();
     assert_eq!(opened(vault, AT).await, "theirs-4-theirs");
 }
 
@@ -113,9 +124,9 @@ async fn a_replaced_secret_has_the_copys_values_alone(engine: Engine) {
 async fn the_same_value_brings_no_older_one_along(engine: Engine) {
     let scene = Scene::on(engine).await;
     let vault = &scene.vault;
-    vault.add(path(AT), bound(), Some(value("ours-1-ours-1"))).await.unwrap();
-    vault.put(&path(AT), value("ours-2-ours-2")).await.unwrap();
+    vault.add(path(AT), bound(), Some(value("ours-1-ours-1")), Entries::untold()).await.unwrap();
+    vault.put(&path(AT), value("ours-2-ours-2"), Entries::untold()).await.unwrap();
     let known = copy(&json!("local"), &json!({}), &[(2, "ours-2-ours-2")]);
-    vault.import(known, Conflicts::Replace).await.unwrap();
+    vault.import(known, Conflicts::Replace, Entries::untold()).await.unwrap();
     assert_eq!(numbers(vault).await, [3]);
 }

@@ -11,7 +11,7 @@ use std::{
 };
 
 use keyless_store::Store;
-use keyless_vault::{Metadata, Vault};
+use keyless_vault::{Entries, Metadata, Vault};
 
 use crate::scene::{PASSPHRASE, Scene, by_passphrase, opened, path, value};
 
@@ -89,7 +89,7 @@ async fn the_writer() {
     for count in 0.. {
         let name = format!("crash/r{round}/n{count}");
         let secret = value(&format!("value-of-{name}"));
-        vault.add(path(&name), Metadata::default(), Some(secret)).await.unwrap();
+        vault.add(path(&name), Metadata::default(), Some(secret), Entries::untold()).await.unwrap();
         println!("acknowledged {name}");
     }
 }

@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 
 use keyless_core::{Code, Error};
 use keyless_store::Store;
-use keyless_vault::Vault;
+use keyless_vault::{Entries, Vault};
 
 use crate::scene::{PASSPHRASE, Scene, bound, by_passphrase, path, value};
 
@@ -17,8 +17,12 @@ const CUTS: usize = 40;
 async fn sound() -> Vec<u8> {
     let scene = Scene::new().await;
     let at = path("a/b/c");
-    scene.vault.add(at.clone(), bound(), Some(value("an-older-value"))).await.unwrap();
-    scene.vault.put(&at, value(VALUE)).await.unwrap();
+    scene
+        .vault
+        .add(at.clone(), bound(), Some(value("an-older-value")), Entries::untold())
+        .await
+        .unwrap();
+    scene.vault.put(&at, value(VALUE), Entries::untold()).await.unwrap();
     let file = scene.file();
     let copy = scene.beside("copy.db");
     // Readers of the file as it lies there see what is beside it as well.

@@ -2,7 +2,7 @@
 
 use keyless_core::Code;
 use keyless_store::{Store, StoreOptions};
-use keyless_vault::{Metadata, Vault};
+use keyless_vault::{Entries, Metadata, Vault};
 
 use crate::scene::{PASSPHRASE, Scene, by_passphrase, opened, path, value};
 
@@ -15,7 +15,10 @@ async fn a_full_disk_loses_nothing() {
     let mut kept = Vec::new();
     let error = loop {
         let name = format!("a/b/n{}", kept.len());
-        match vault.add(path(&name), Metadata::default(), Some(value(&large))).await {
+        match vault
+            .add(path(&name), Metadata::default(), Some(value(&large)), Entries::untold())
+            .await
+        {
             Ok(_) => kept.push(name),
             Err(error) => break error,
         }
@@ -27,6 +30,9 @@ async fn a_full_disk_loses_nothing() {
     for name in &kept {
         assert_eq!(opened(&again, name).await, large);
     }
-    vault.purge(&path(&kept[0]), None).await.unwrap();
-    vault.add(path("a/b/fits"), Metadata::default(), Some(value(&large))).await.unwrap();
+    vault.purge(&path(&kept[0]), None, Entries::untold()).await.unwrap();
+    vault
+        .add(path("a/b/fits"), Metadata::default(), Some(value(&large)), Entries::untold())
+        .await
+        .unwrap();
 }

@@ -5,7 +5,8 @@ use std::{fs, os::unix::fs::PermissionsExt};
 use keyless_core::{Code, Error};
 use keyless_store::{AuditLog, Store};
 use keyless_vault::{
-    EnvName, Factor, KdfCost, Metadata, NewSecret, RecoveryPhrase, SourceConfig, Vault, Warning,
+    Entries, EnvName, Factor, KdfCost, Metadata, NewSecret, RecoveryPhrase, SourceConfig, Vault,
+    Warning,
 };
 use zeroize::Zeroizing;
 
@@ -26,7 +27,11 @@ on_both! {
 
 async fn both_factors_open_it_and_others_do_not(engine: Engine) {
     let scene = Scene::on(engine).await;
-    scene.vault.add(path("a/b/c"), bound(), Some(value("0123456789"))).await.unwrap();
+    scene
+        .vault
+        .add(path("a/b/c"), bound(), Some(value("0123456789")), Entries::untold())
+        .await
+        .unwrap();
     let vault = scene.again().await;
     assert_eq!(opened(&vault, "a/b/c").await, "0123456789");
     let words = scene.phrase.expose_to_operator();
@@ -53,11 +58,16 @@ async fn the_standard_cost_works_as_well() {
 async fn a_passphrase_can_be_replaced(engine: Engine) {
     let scene = Scene::on(engine).await;
     let cost = KdfCost::dangerously_cheap();
-    scene.vault.change_passphrase_with(passphrase("another passphrase"), cost).await.unwrap();
+    scene
+        .vault
+        .change_passphrase_with(passphrase("another passphrase"), cost, Entries::untold())
+        .await
+        .unwrap();
     let old = Vault::unlock(scene.store().await, by_passphrase(PASSPHRASE)).await;
     assert_eq!(code(old), Code::WrongPassphrase);
     Vault::unlock(scene.store().await, by_passphrase("another passphrase")).await.unwrap();
-    let short = scene.vault.change_passphrase_with(passphrase("short"), cost).await;
+    let short =
+        scene.vault.change_passphrase_with(passphrase("short"), cost, Entries::untold()).await;
     assert_eq!(code(short), Code::PassphraseWeak);
 }
 
@@ -78,27 +88,34 @@ async fn secrets_come_change_and_go(engine: Engine) {
     let scene = Scene::on(engine).await;
     let vault = &scene.vault;
     let at = path("team/github/token");
-    let added = vault.add(at.clone(), bound(), Some(value("first-value"))).await.unwrap();
+    let added = vault
+        .add(at.clone(), bound(), Some(value("first-value")), Entries::untold())
+        .await
+        .unwrap();
     assert_eq!((added.version, added.rotated_at.is_some()), (Some(1), true));
-    assert_eq!(code(vault.add(at.clone(), bound(), None).await), Code::SecretExists);
-    assert_eq!(vault.put(&at, value("second-value")).await.unwrap(), 2);
+    assert_eq!(
+        code(vault.add(at.clone(), bound(), None, Entries::untold()).await),
+        Code::SecretExists
+    );
+    assert_eq!(vault.put(&at, value("second-value"), Entries::untold()).await.unwrap(), 2);
     assert_eq!(opened(vault, "team/github/token").await, "second-value");
     let described = Metadata { description: Some("CI".to_owned()), ..bound() };
-    let changed = vault.set_metadata(&at, &bound(), described.clone()).await.unwrap();
+    let changed =
+        vault.set_metadata(&at, &bound(), described.clone(), Entries::untold()).await.unwrap();
     assert_eq!(vault.show(&at).await.unwrap(), changed);
     assert_eq!((changed.metadata, changed.version), (described, Some(2)));
-    vault.add(path("a/b/empty"), Metadata::default(), None).await.unwrap();
+    vault.add(path("a/b/empty"), Metadata::default(), None, Entries::untold()).await.unwrap();
     assert_eq!(code(vault.open(&path("a/b/empty")).await), Code::SecretUnavailable);
     let listed = vault.list().await.unwrap();
     let paths: Vec<_> = listed.iter().map(|secret| &secret.path).collect();
     assert_eq!(paths, [&path("a/b/empty"), &at]);
-    vault.remove(&at).await.unwrap();
+    vault.remove(&at, Entries::untold()).await.unwrap();
     for gone in [
         code(vault.open(&at).await),
         code(vault.show(&at).await),
-        code(vault.remove(&at).await),
-        code(vault.put(&at, value("0123456789")).await),
-        code(vault.set_metadata(&at, &bound(), bound()).await),
+        code(vault.remove(&at, Entries::untold()).await),
+        code(vault.put(&at, value("0123456789"), Entries::untold()).await),
+        code(vault.set_metadata(&at, &bound(), bound(), Entries::untold()).await),
     ] {
         assert_eq!(gone, Code::SecretNotFound);
     }
@@ -110,20 +127,20 @@ async fn what_was_said_meanwhile_stays(engine: Engine) {
     let scene = Scene::on(engine).await;
     let (vault, other) = (&scene.vault, scene.again().await);
     let at = path("team/github/token");
-    vault.add(at.clone(), bound(), Some(value("first-value"))).await.unwrap();
+    vault.add(at.clone(), bound(), Some(value("first-value")), Entries::untold()).await.unwrap();
     let before = vault.show(&at).await.unwrap().metadata;
-    let compromised = other.revoke_compromised(&at).await.unwrap().metadata;
+    let compromised = other.revoke_compromised(&at, Entries::untold()).await.unwrap().metadata;
     let described = Metadata { description: Some("CI".to_owned()), ..before.clone() };
-    let late = vault.set_metadata(&at, &before, described).await.unwrap_err();
+    let late = vault.set_metadata(&at, &before, described, Entries::untold()).await.unwrap_err();
     assert!(late.code() == Code::Usage && late.to_string().contains("meanwhile"), "{late}");
     // What a service gives in its place is no more of a secret, and a person's value is.
     assert_eq!(
-        code(vault.put_successor(&at, value("second-value")).await),
+        code(vault.put_successor(&at, value("second-value"), Entries::untold()).await),
         Code::SecretCompromised
     );
     assert_eq!(vault.show(&at).await.unwrap().metadata, compromised);
-    assert_eq!(vault.put(&at, value("second-value")).await.unwrap(), 2);
-    assert_eq!(vault.put_successor(&at, value("third-value")).await.unwrap(), 3);
+    assert_eq!(vault.put(&at, value("second-value"), Entries::untold()).await.unwrap(), 2);
+    assert_eq!(vault.put_successor(&at, value("third-value"), Entries::untold()).await.unwrap(), 3);
     assert_eq!(opened(vault, "team/github/token").await, "third-value");
 }
 
@@ -131,20 +148,24 @@ async fn what_was_said_meanwhile_stays(engine: Engine) {
 async fn a_fresh_value_is_none_that_others_know(engine: Engine) {
     let scene = Scene::on(engine).await;
     let (vault, at) = (&scene.vault, path("team/github/token"));
-    vault.add(at.clone(), bound(), Some(value("first-value"))).await.unwrap();
-    vault.put(&at, value("second-value")).await.unwrap();
-    vault.restore(&at, Some(1)).await.unwrap();
-    vault.revoke_compromised(&at).await.unwrap();
-    vault.purge(&at, Some(2)).await.unwrap();
+    vault.add(at.clone(), bound(), Some(value("first-value")), Entries::untold()).await.unwrap();
+    vault.put(&at, value("second-value"), Entries::untold()).await.unwrap();
+    vault.restore(&at, Some(1), Entries::untold()).await.unwrap();
+    vault.revoke_compromised(&at, Entries::untold()).await.unwrap();
+    vault.purge(&at, Some(2), Entries::untold()).await.unwrap();
     assert_eq!(code(vault.open(&at).await), Code::SecretCompromised);
-    assert_eq!(vault.put(&at, value("third-value")).await.unwrap(), 3);
+    assert_eq!(vault.put(&at, value("third-value"), Entries::untold()).await.unwrap(), 3);
     assert_eq!(opened(vault, "team/github/token").await, "third-value");
 }
 
 async fn values_must_fit_their_use(engine: Engine) {
     let scene = Scene::on(engine).await;
     let add = async |at: &str, metadata, text: &str| {
-        scene.vault.add(path(at), metadata, Some(value(text))).await.map_err(|e| e.code())
+        scene
+            .vault
+            .add(path(at), metadata, Some(value(text)), Entries::untold())
+            .await
+            .map_err(|e| e.code())
     };
     for bad in ["short", "", "with\nnewline", "with\rreturn", "with\0nul-byte"] {
         assert_eq!(add("a/b/c", bound(), bad).await, Err(Code::ValueRefused), "{bad:?}");
@@ -153,7 +174,10 @@ async fn values_must_fit_their_use(engine: Engine) {
     assert_eq!(add("a/b/c", Metadata::default(), &large).await, Err(Code::ValueRefused));
     assert!(add("a/b/c", bound(), &large[1..]).await.is_ok());
     assert!(add("a/b/d", Metadata::default(), "two\nlines").await.is_ok());
-    let binding = scene.vault.set_metadata(&path("a/b/d"), &Metadata::default(), bound()).await;
+    let binding = scene
+        .vault
+        .set_metadata(&path("a/b/d"), &Metadata::default(), bound(), Entries::untold())
+        .await;
     assert_eq!(code(binding), Code::ValueRefused);
     let mut nowhere = bound();
     nowhere.egress.as_mut().unwrap().to.clear();
@@ -167,13 +191,19 @@ async fn a_secret_may_be_kept_elsewhere() {
     fs::write(&file, "value-in-a-file\n").unwrap();
     let source = SourceConfig::File { path: file.clone() };
     let metadata = Metadata { source, ..bound() };
-    let given = scene.vault.add(path("a/b/f"), metadata.clone(), Some(value("0123456789"))).await;
+    let given = scene
+        .vault
+        .add(path("a/b/f"), metadata.clone(), Some(value("0123456789")), Entries::untold())
+        .await;
     assert_eq!(code(given), Code::Usage);
-    scene.vault.add(path("a/b/f"), metadata, None).await.unwrap();
+    scene.vault.add(path("a/b/f"), metadata, None, Entries::untold()).await.unwrap();
     let reading = scene.vault.open(&path("a/b/f")).await.unwrap();
     assert_eq!(reading.value.expose_for_sealing(), b"value-in-a-file");
     assert_eq!(reading.warnings, [Warning::TrailingNewline { file: file.clone() }]);
-    assert_eq!(code(scene.vault.put(&path("a/b/f"), value("0123456789")).await), Code::Usage);
+    assert_eq!(
+        code(scene.vault.put(&path("a/b/f"), value("0123456789"), Entries::untold()).await),
+        Code::Usage
+    );
     fs::write(&file, "x".repeat(64 * 1024 + 1)).unwrap();
     assert_eq!(code(scene.vault.open(&path("a/b/f")).await), Code::ValueRefused);
     fs::remove_file(&file).unwrap();
@@ -182,10 +212,13 @@ async fn a_secret_may_be_kept_elsewhere() {
     assert!(error.to_string().contains("token"), "{error}");
     let relative = SourceConfig::File { path: "token".into() };
     let relative = Metadata { source: relative, ..bound() };
-    assert_eq!(code(scene.vault.add(path("a/b/g"), relative, None).await), Code::ValueRefused);
+    assert_eq!(
+        code(scene.vault.add(path("a/b/g"), relative, None, Entries::untold()).await),
+        Code::ValueRefused
+    );
     let variable = EnvName::parse("KEYLESS_TEST_SURELY_NOT_SET").unwrap();
     let from_env = Metadata { source: SourceConfig::Env { variable }, ..bound() };
-    scene.vault.add(path("a/b/h"), from_env, None).await.unwrap();
+    scene.vault.add(path("a/b/h"), from_env, None, Entries::untold()).await.unwrap();
     assert_eq!(code(scene.vault.open(&path("a/b/h")).await), Code::SecretUnavailable);
 }
 
@@ -199,7 +232,7 @@ async fn odd_files_do_not_hold_it_up() {
     {
         let at = path(&format!("a/b/{name}"));
         let metadata = Metadata { source: SourceConfig::File { path: file }, ..bound() };
-        scene.vault.add(at.clone(), metadata, None).await.unwrap();
+        scene.vault.add(at.clone(), metadata, None, Entries::untold()).await.unwrap();
         assert_eq!(code(scene.vault.open(&at).await), Code::SecretUnavailable, "{name}");
     }
 }
@@ -236,7 +269,11 @@ fn nothing_prints_what_it_holds() {
 #[tokio::test]
 async fn many_secrets_are_added_at_once_and_each_is_judged_by_itself() {
     let scene = Scene::new().await;
-    scene.vault.add(path("a/b/there"), Metadata::default(), Some(value("old"))).await.unwrap();
+    scene
+        .vault
+        .add(path("a/b/there"), Metadata::default(), Some(value("old")), Entries::untold())
+        .await
+        .unwrap();
     let new = |name: &str, text: &str| NewSecret {
         path: path(name),
         metadata: Metadata::default(),
@@ -250,7 +287,7 @@ async fn many_secrets_are_added_at_once_and_each_is_judged_by_itself() {
         NewSecret { value: None, ..new("a/b/later", "") },
         new("a/b/two", "second"),
     ];
-    let answers = scene.vault.add_all(all).await.unwrap();
+    let answers = scene.vault.add_all(all, Entries::untold()).await.unwrap();
     let codes: Vec<_> =
         answers.iter().map(|answer| answer.as_ref().err().map(Error::code)).collect();
     let exists = Some(Code::SecretExists);
@@ -262,7 +299,7 @@ async fn many_secrets_are_added_at_once_and_each_is_judged_by_itself() {
     }
     assert!(vault.show(&path("a/b/later")).await.unwrap().lacks_value());
 
-    let again = vault.add_all(vec![new("a/b/one", "third")]).await.unwrap();
+    let again = vault.add_all(vec![new("a/b/one", "third")], Entries::untold()).await.unwrap();
     assert_eq!(again[0].as_ref().unwrap_err().code(), Code::SecretExists);
     assert_eq!(generation(&scene).await, before + 1, "nothing to write");
 }

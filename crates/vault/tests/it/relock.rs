@@ -5,7 +5,7 @@ use std::time::Duration;
 use hmac::{Hmac, KeyInit, Mac};
 use jiff::Timestamp;
 use keyless_core::Code;
-use keyless_vault::{EnvelopeKind, Factor, Keyfile, MachineBinding, Vault};
+use keyless_vault::{Entries, EnvelopeKind, Factor, Keyfile, MachineBinding, Vault};
 use sha1::Sha1;
 
 use crate::scene::{
@@ -32,7 +32,7 @@ impl App {
             shown = secret.expose_to_operator().to_string();
             Ok(())
         };
-        vault.put_totp(enrol).await.unwrap();
+        vault.put_totp(enrol, Entries::untold()).await.unwrap();
         let secret = shown.split("secret=").nth(1).unwrap().split('&').next().unwrap();
         Self(data_encoding::BASE32_NOPAD.decode(secret.as_bytes()).unwrap())
     }
@@ -54,14 +54,17 @@ fn at(second: i64) -> Timestamp {
 async fn a_code_reopens_what_a_timer_locked(engine: Engine) {
     let scene = Scene::on(engine).await;
     let vault = &scene.vault;
-    vault.add(path("a/b/c"), bound(), Some(value("0123456789"))).await.unwrap();
+    vault.add(path("a/b/c"), bound(), Some(value("0123456789")), Entries::untold()).await.unwrap();
     let app = App::enrol(vault).await;
     let clock = Duration::from_secs;
     assert_eq!(code(vault.reopen(&app.code(at(0)), at(0), clock(0)).await), Code::TotpUnavailable);
     assert!(vault.relock().await.unwrap() && !vault.is_open());
     assert_eq!(code(vault.open(&path("a/b/c")).await), Code::Locked);
     assert_eq!(code(vault.list().await), Code::Locked);
-    assert_eq!(code(vault.put(&path("a/b/c"), value("another one")).await), Code::Locked);
+    assert_eq!(
+        code(vault.put(&path("a/b/c"), value("another one"), Entries::untold()).await),
+        Code::Locked
+    );
     assert_eq!(code(vault.reopen("000000", at(0), clock(0)).await), Code::TotpWrong);
     vault.reopen(&app.code(at(0)), at(0), clock(1)).await.unwrap();
     assert_eq!(opened(vault, "a/b/c").await, "0123456789");
@@ -82,7 +85,7 @@ async fn a_code_reopens_what_a_timer_locked(engine: Engine) {
 async fn what_goes_on_by_itself_keeps_no_store_open() {
     const PAUSE: Duration = Duration::from_millis(50);
     let Scene { vault, .. } = &Scene::new().await;
-    vault.add(path("a/b/c"), bound(), Some(value("0123456789"))).await.unwrap();
+    vault.add(path("a/b/c"), bound(), Some(value("0123456789")), Entries::untold()).await.unwrap();
     opened(vault, "a/b/c").await;
     tokio::time::sleep(PAUSE).await;
     vault.open_unattended(&path("a/b/c")).await.unwrap();
@@ -161,14 +164,20 @@ async fn envelopes_come_and_go_but_never_the_last(engine: Engine) {
     let vault = &scene.vault;
     let file = scene.beside("vault.key");
     let keyfile = Keyfile::create(&file).unwrap();
-    vault.put_keyfile(&keyfile, MachineBinding::Unbound).await.unwrap();
+    vault.put_keyfile(&keyfile, MachineBinding::Unbound, Entries::untold()).await.unwrap();
     App::enrol(vault).await;
     let kinds: Vec<_> = vault.envelopes().await.unwrap().into_iter().map(|e| e.kind).collect();
     assert_eq!(kinds, ["keyfile", "passphrase", "recovery", "totp"]);
-    vault.remove_envelope(EnvelopeKind::Recovery).await.unwrap();
-    assert_eq!(code(vault.remove_envelope(EnvelopeKind::Recovery).await), Code::Usage);
-    vault.remove_envelope(EnvelopeKind::Passphrase).await.unwrap();
-    assert_eq!(code(vault.remove_envelope(EnvelopeKind::Keyfile).await), Code::LastEnvelope);
+    vault.remove_envelope(EnvelopeKind::Recovery, Entries::untold()).await.unwrap();
+    assert_eq!(
+        code(vault.remove_envelope(EnvelopeKind::Recovery, Entries::untold()).await),
+        Code::Usage
+    );
+    vault.remove_envelope(EnvelopeKind::Passphrase, Entries::untold()).await.unwrap();
+    assert_eq!(
+        code(vault.remove_envelope(EnvelopeKind::Keyfile, Entries::untold()).await),
+        Code::LastEnvelope
+    );
     let gone = Vault::unlock(scene.store().await, by_passphrase(PASSPHRASE)).await;
     assert_eq!(code(gone), Code::WrongFactor);
     let keyfile = Keyfile::read(&file).unwrap();
@@ -183,20 +192,20 @@ async fn removed_versions_and_secrets_stay_removed(engine: Engine) {
     let scene = Scene::on(engine).await;
     let vault = &scene.vault;
     let at = path("a/b/c");
-    vault.add(at.clone(), bound(), Some(value("first-value"))).await.unwrap();
-    vault.put(&at, value("second-value")).await.unwrap();
-    vault.restore(&at, Some(1)).await.unwrap();
+    vault.add(at.clone(), bound(), Some(value("first-value")), Entries::untold()).await.unwrap();
+    vault.put(&at, value("second-value"), Entries::untold()).await.unwrap();
+    vault.restore(&at, Some(1), Entries::untold()).await.unwrap();
     assert_eq!(opened(vault, "a/b/c").await, "first-value");
-    assert_eq!(code(vault.restore(&at, Some(1)).await), Code::Usage);
-    assert_eq!(vault.put(&at, value("third-value")).await.unwrap(), 3);
+    assert_eq!(code(vault.restore(&at, Some(1), Entries::untold()).await), Code::Usage);
+    assert_eq!(vault.put(&at, value("third-value"), Entries::untold()).await.unwrap(), 3);
     assert_eq!(opened(vault, "a/b/c").await, "third-value");
-    vault.remove(&at).await.unwrap();
+    vault.remove(&at, Entries::untold()).await.unwrap();
     assert_eq!(vault.removed().await.unwrap().len(), 1);
     assert_eq!(vault.versions(&at).await.unwrap().len(), 3);
-    let secret = vault.restore(&at, None).await.unwrap();
+    let secret = vault.restore(&at, None, Entries::untold()).await.unwrap();
     assert_eq!(secret.version, Some(3));
-    vault.purge(&at, Some(2)).await.unwrap();
-    assert_eq!(code(vault.purge(&at, Some(3)).await), Code::Usage);
-    vault.purge(&at, None).await.unwrap();
+    vault.purge(&at, Some(2), Entries::untold()).await.unwrap();
+    assert_eq!(code(vault.purge(&at, Some(3), Entries::untold()).await), Code::Usage);
+    vault.purge(&at, None, Entries::untold()).await.unwrap();
     assert_eq!(code(vault.versions(&at).await), Code::SecretNotFound);
 }

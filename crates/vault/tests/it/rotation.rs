@@ -1,4 +1,5 @@
-//! Rotations without end by a real process, killed 200 times, or fewer beside a server: no value is lost, none comes back.
+//! Rotations without end by a real process, killed 200 times, or fewer beside a server: no value is lost, none comes back,
+//! and the log has an entry of each.
 
 use std::{
     env,
@@ -10,8 +11,10 @@ use std::{
     time::Duration,
 };
 
-use keyless_store::Store;
-use keyless_vault::Vault;
+use jiff::Timestamp;
+use keyless_core::audit::{Action, Agent, Detail, Draft, Outcome, Target};
+use keyless_store::{AuditLog, AuditQuery, Store};
+use keyless_vault::{Entries, Vault};
 
 use crate::scene::{
     Engine, PASSPHRASE, Scene, bound, by_passphrase, on_both, opened, path, place_at, value,
@@ -32,7 +35,7 @@ async fn a_kill_during_a_rotation_loses_and_revives_nothing(engine: Engine) {
         Engine::Sqlite => 200,
     };
     let scene = Scene::on(engine).await;
-    scene.vault.add(path(AT), bound(), Some(value(&text(1)))).await.unwrap();
+    scene.vault.add(path(AT), bound(), Some(value(&text(1))), Entries::untold()).await.unwrap();
     let mut newest = 1;
     for round in 0..kills {
         let acknowledged = rotate_until_killed(&scene, round).unwrap_or(newest);
@@ -47,6 +50,28 @@ async fn a_kill_during_a_rotation_loses_and_revives_nothing(engine: Engine) {
     assert!(u64::from(newest) > kills / 6, "the child rotated between its deaths");
     let versions = scene.again().await.versions(&path(AT)).await.unwrap();
     assert_eq!(versions.len(), usize::try_from(newest).unwrap());
+    let store = scene.vault.store();
+    let wanted = AuditQuery { action: Some(Action::Rotate), ..AuditQuery::default() };
+    let told = store.audit_query(&wanted).await.unwrap();
+    let told: Vec<_> = told.iter().map(|entry| entry.detail.note.clone().unwrap()).collect();
+    let done: Vec<_> = (2..=newest).map(|version| format!("version {version}")).collect();
+    assert_eq!(told, done);
+    let verified = store.audit_verify(Some(&*scene.vault.head_sealer())).await.unwrap();
+    let entries: u64 = verified.iter().map(|chain| chain.entries).sum();
+    assert!(entries >= u64::from(newest), "others were written in between: {entries} {newest}");
+}
+
+/// An entry of this vault's log.
+fn entry(action: Action, note: String) -> Draft {
+    let agent = Agent {
+        uri: "nl://keyless.dev/operator/0.1.0".to_owned(),
+        organization_id: "local".to_owned(),
+        session_id: "operator".to_owned(),
+        delegated_by: "human:operator".to_owned(),
+    };
+    let (now, id) = (Timestamp::now(), "req-0".to_owned());
+    let draft = Draft::new(now, agent.into(), action, Outcome::Success, Target::Session, id);
+    Draft { detail: Detail { note: Some(note), ..Detail::default() }, ..draft }
 }
 
 fn text(version: u32) -> String {
@@ -89,9 +114,17 @@ async fn the_rotator() {
     let server = env::var(SERVER).ok();
     let store = Store::open(place_at(&folder, server.as_deref())).await.unwrap();
     let vault = Vault::unlock(store, by_passphrase(PASSPHRASE)).await.unwrap();
+    let log = AuditLog::start(vault.store(), Some(vault.head_sealer()));
     loop {
         let next = vault.show(&path(AT)).await.unwrap().version.unwrap() + 1;
-        let version = vault.put(&path(AT), value(&text(next))).await.unwrap();
+        let entries = Entries::in_log(&log, |version| {
+            vec![entry(Action::Rotate, format!("version {version}"))]
+        });
+        let version = vault.put(&path(AT), value(&text(next)), entries).await.unwrap();
         println!("rotated {version}");
+        // What the log's own writer does in between has its place behind it.
+        if version % 2 == 0 {
+            log.append(entry(Action::Query, String::new())).await.unwrap();
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! No value lies in the clear in any file of the store, in what a server dumps of it, nor in what is printed about it.
 
+use keyless_vault::Entries;
 use std::fs;
 
 use data_encoding::HEXLOWER;
@@ -22,8 +23,8 @@ fn contains(haystack: &[u8], needle: &str) -> bool {
 async fn the_store_holds_no_value(engine: Engine) {
     let scene = Scene::on(engine).await;
     let at = path("team/github/token");
-    scene.vault.add(at.clone(), bound(), Some(value(SENTINEL))).await.unwrap();
-    scene.vault.put(&at, value(&format!("{SENTINEL}-2"))).await.unwrap();
+    scene.vault.add(at.clone(), bound(), Some(value(SENTINEL)), Entries::untold()).await.unwrap();
+    scene.vault.put(&at, value(&format!("{SENTINEL}-2")), Entries::untold()).await.unwrap();
     let shown = format!(
         "{:?} {:?} {:?} {:?}",
         scene.vault,

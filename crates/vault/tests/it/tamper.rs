@@ -2,7 +2,7 @@
 
 use keyless_core::Code;
 use keyless_store::{CommitmentRow, Rows, Writing};
-use keyless_vault::Vault;
+use keyless_vault::{Entries, Vault};
 
 use crate::scene::{Engine, PASSPHRASE, Scene, bound, by_passphrase, on_both, opened, path, value};
 
@@ -22,10 +22,10 @@ async fn filled(engine: Engine) -> Scene {
         let at = path(&format!("a/b/{name}"));
         scene
             .vault
-            .add(at.clone(), bound(), Some(value(&format!("{name}-old-value"))))
+            .add(at.clone(), bound(), Some(value(&format!("{name}-old-value"))), Entries::untold())
             .await
             .unwrap();
-        scene.vault.put(&at, value(&format!("{name}-new-value"))).await.unwrap();
+        scene.vault.put(&at, value(&format!("{name}-new-value")), Entries::untold()).await.unwrap();
     }
     assert_eq!(opened(&scene.vault, "a/b/one").await, "one-new-value");
     scene
@@ -52,7 +52,11 @@ async fn is_found(engine: Engine, name: &str, change: impl FnOnce(&mut Rows)) {
     writing.commit().await.unwrap();
     let error = scene.vault.open(&path("a/b/one")).await.unwrap_err();
     assert_eq!(error.code(), Code::StoreTampered, "{name}, open");
-    let error = scene.vault.put(&path("a/b/one"), value("0123456789")).await.unwrap_err();
+    let error = scene
+        .vault
+        .put(&path("a/b/one"), value("0123456789"), Entries::untold())
+        .await
+        .unwrap_err();
     assert_eq!(error.code(), Code::StoreTampered, "{name}, put");
     let error = Vault::unlock(scene.store().await, by_passphrase(PASSPHRASE)).await.unwrap_err();
     assert_eq!(error.code(), Code::StoreTampered, "{name}, unlock");
@@ -85,7 +89,7 @@ async fn one_flipped_bit_is_found(engine: Engine) {
 async fn an_older_commitment_with_its_rows_is_found_while_open(engine: Engine) {
     let scene = filled(engine).await;
     let old = scene.vault.store().rows().await.unwrap();
-    scene.vault.put(&path("a/b/one"), value("newest-value")).await.unwrap();
+    scene.vault.put(&path("a/b/one"), value("newest-value"), Entries::untold()).await.unwrap();
     assert_eq!(opened(&scene.vault, "a/b/one").await, "newest-value");
     let mut writing = scene.store().await.write().await.unwrap();
     rewrite(&mut writing, &old).await;

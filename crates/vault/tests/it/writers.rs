@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader};
 
 use keyless_core::Code;
-use keyless_vault::Metadata;
+use keyless_vault::{Entries, Metadata};
 
 use crate::{
     crash,
@@ -17,15 +17,25 @@ on_both! {
 
 async fn all_that_is_written_is_there(engine: Engine) {
     let scene = Scene::on(engine).await;
-    scene.vault.add(path("a/b/shared"), bound(), Some(value("value-number-1"))).await.unwrap();
+    scene
+        .vault
+        .add(path("a/b/shared"), bound(), Some(value("value-number-1")), Entries::untold())
+        .await
+        .unwrap();
     let mut writers = Vec::new();
     for writer in 0..3 {
         let vault = scene.again().await;
         writers.push(tokio::spawn(async move {
             for round in 0..10 {
                 let at = path(&format!("w{writer}/b/n{round}"));
-                vault.add(at, Metadata::default(), Some(value("x"))).await.unwrap();
-                vault.put(&path("a/b/shared"), value("another-value")).await.unwrap();
+                vault
+                    .add(at, Metadata::default(), Some(value("x")), Entries::untold())
+                    .await
+                    .unwrap();
+                vault
+                    .put(&path("a/b/shared"), value("another-value"), Entries::untold())
+                    .await
+                    .unwrap();
             }
         }));
     }
@@ -42,8 +52,8 @@ async fn only_one_of_two_adds_wins(engine: Engine) {
     let scene = Scene::on(engine).await;
     let (one, two) = (scene.again().await, scene.again().await);
     let (one, two) = tokio::join!(
-        one.add(path("a/b/c"), bound(), Some(value("0123456789"))),
-        two.add(path("a/b/c"), bound(), Some(value("9876543210"))),
+        one.add(path("a/b/c"), bound(), Some(value("0123456789")), Entries::untold()),
+        two.add(path("a/b/c"), bound(), Some(value("9876543210")), Entries::untold()),
     );
     let codes = [one, two].map(|answer| answer.err().map(|error| error.code()));
     assert!(codes.contains(&None) && codes.contains(&Some(Code::SecretExists)), "{codes:?}");
@@ -57,7 +67,11 @@ async fn another_process_may_write_as_well() {
     assert!(lines.any(|line| line.contains("acknowledged crash/r0/n0")));
     for round in 0..20 {
         let at = path(&format!("here/b/n{round}"));
-        scene.vault.add(at, Metadata::default(), Some(value("x"))).await.unwrap();
+        scene
+            .vault
+            .add(at, Metadata::default(), Some(value("x")), Entries::untold())
+            .await
+            .unwrap();
     }
     child.kill().unwrap();
     child.wait().unwrap();

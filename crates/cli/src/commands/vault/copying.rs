@@ -58,7 +58,7 @@ pub(super) async fn import(ui: &Ui, args: ImportVaultArgs) -> Result<(), Error> 
         return Ok(());
     }
     let imported = operator.import(copy, conflicts).await?;
-    let Imported { added, kept, replaced, same } = &imported;
+    let Imported { added, kept, replaced, same, .. } = &imported;
     let mut words = format!("{} added, {} the same as here", added.len(), same.len());
     for (paths, what) in [(replaced, "replaced"), (kept, "left as they are here")] {
         if !paths.is_empty() {

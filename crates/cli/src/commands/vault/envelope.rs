@@ -1,9 +1,13 @@
 //! `keyless vault envelope`: list, add, change, remove.
 
+use std::sync::Arc;
+
 use keyless_core::{Code, Error, SafeText};
 use keyless_daemon::{
     Operator, read_passphrase_file,
-    vault::{EnvelopeKind, Factor, Keyfile, MachineBinding, Passphrase, RecoveryPhrase, Vault},
+    vault::{
+        Entries, EnvelopeKind, Factor, Keyfile, MachineBinding, Passphrase, RecoveryPhrase, Vault,
+    },
 };
 use serde_json::json;
 use zeroize::Zeroizing;
@@ -53,7 +57,7 @@ async fn list(ui: &Ui) -> Result<(), Error> {
 }
 
 async fn put(ui: &Ui, verb: &str, args: EnvelopeAddArgs, put: Put) -> Result<(), Error> {
-    let vault = open(&args.opener).await?;
+    let vault = Arc::new(open(&args.opener).await?);
     let kind = EnvelopeKind::from(args.kind);
     let there = vault.envelopes().await?.iter().any(|known| known.kind == kind.as_str());
     match (put, there) {
@@ -67,15 +71,17 @@ async fn put(ui: &Ui, verb: &str, args: EnvelopeAddArgs, put: Put) -> Result<(),
         }
         _ => {}
     }
+    let operator = Operator::new(Arc::clone(&vault));
+    let entry = operator.envelope_entry(kind);
     let mut data = json!({ "envelope": kind.as_str() });
     let words = match kind {
-        EnvelopeKind::Keyfile => keyfile(&vault, &args).await?,
+        EnvelopeKind::Keyfile => keyfile(&vault, &args, entry).await?,
         EnvelopeKind::Passphrase => {
             let passphrase = match &args.new_passphrase_file {
                 Some(file) => read_passphrase_file(file)?,
                 None => prompt::typed_passphrase()?,
             };
-            vault.change_passphrase(Passphrase::new(passphrase)).await?;
+            vault.change_passphrase(Passphrase::new(passphrase), entry).await?;
             match put {
                 Put::Again => "The passphrase is changed; the old one opens nothing.\n",
                 Put::New => "The passphrase opens the store.\n",
@@ -91,7 +97,7 @@ async fn put(ui: &Ui, verb: &str, args: EnvelopeAddArgs, put: Put) -> Result<(),
                         field: "recovery_phrase",
                     };
                     show.to_operator(ui, &args, &mut data)
-                })
+                }, entry)
                 .await?;
             match put {
                 Put::Again => "The recovery phrase is changed; the old one opens nothing.\n",
@@ -101,31 +107,37 @@ async fn put(ui: &Ui, verb: &str, args: EnvelopeAddArgs, put: Put) -> Result<(),
         }
         EnvelopeKind::Totp => {
             vault
-                .put_totp(|secret| {
-                    let show = Shown {
-                        what: "For your authenticator app, shown this once",
-                        text: &secret.expose_to_operator(),
-                        field: "otpauth_uri",
-                    };
-                    show.to_operator(ui, &args, &mut data)
-                })
+                .put_totp(
+                    |secret| {
+                        let show = Shown {
+                            what: "For your authenticator app, shown this once",
+                            text: &secret.expose_to_operator(),
+                            field: "otpauth_uri",
+                        };
+                        show.to_operator(ui, &args, &mut data)
+                    },
+                    entry,
+                )
                 .await?;
             "Codes of the app reopen the store after it has locked itself.\n".to_owned()
         }
     };
-    Operator::new(vault).note_envelope(kind).await?;
     ui.answer(verb, &data, &words);
     Ok(())
 }
 
-async fn keyfile(vault: &Vault, args: &EnvelopeAddArgs) -> Result<String, Error> {
+async fn keyfile(
+    vault: &Vault,
+    args: &EnvelopeAddArgs,
+    entry: Entries<'_, ()>,
+) -> Result<String, Error> {
     let Some(path) = &args.file else {
         return Err(Error::with(Code::Usage, SafeText::words("keyfile needs --file FILE")));
     };
     let binding =
         if args.this_machine_only { MachineBinding::MachineV1 } else { MachineBinding::Unbound };
     let file = Keyfile::create(path)?;
-    if let Err(error) = vault.put_keyfile(&file, binding).await {
+    if let Err(error) = vault.put_keyfile(&file, binding, entry).await {
         // It opens nothing.
         let _ = std::fs::remove_file(path);
         return Err(error);
@@ -134,15 +146,15 @@ async fn keyfile(vault: &Vault, args: &EnvelopeAddArgs) -> Result<String, Error>
 }
 
 async fn remove(ui: &Ui, args: EnvelopeRemoveArgs) -> Result<(), Error> {
-    let vault = open(&args.opener).await?;
+    let vault = Arc::new(open(&args.opener).await?);
     let kind = EnvelopeKind::from(args.kind);
     let question = format!("Remove the {}? It will open nothing.", kind.as_str());
     if !args.yes && !prompt::confirm(&question)? {
         ui.line("Nothing was removed.");
         return Ok(());
     }
-    vault.remove_envelope(kind).await?;
-    Operator::new(vault).note_envelope(kind).await?;
+    let operator = Operator::new(Arc::clone(&vault));
+    vault.remove_envelope(kind, operator.envelope_entry(kind)).await?;
     let words = format!("Removed: {}.\n", kind.as_str());
     ui.answer("vault envelope remove", &json!({ "envelope": kind.as_str() }), &words);
     Ok(())

@@ -17,7 +17,7 @@ use std::{fs, path::PathBuf, sync::Arc};
 use futures_util::future::BoxFuture;
 
 use keyless_core::SecretPath;
-use keyless_vault::Metadata;
+use keyless_vault::{Entries, Metadata};
 use zeroize::Zeroizing;
 
 use super::{keys::Fetch, *};
@@ -259,7 +259,7 @@ async fn an_organization_vouches_for_its_own_agents() {
         );
         let path = SecretPath::parse(&format!("acme/attestor/{name}")).unwrap();
         let value = Some(Zeroizing::new(pem.into_bytes()));
-        vault.add(path.clone(), Metadata::default(), value).await.unwrap();
+        vault.add(path.clone(), Metadata::default(), value, Entries::untold()).await.unwrap();
         let life = SignedDuration::from_hours(8);
         let attestation = attest(&vault, &log, &aid(1), &path, life).await.unwrap();
         let file = folder.path().join("keys.json");
@@ -272,7 +272,7 @@ async fn an_organization_vouches_for_its_own_agents() {
     }
     let other = SecretPath::parse("acme/attestor/none").unwrap();
     let value = Some(Zeroizing::new(b"this is no key at all".to_vec()));
-    vault.add(other.clone(), Metadata::default(), value).await.unwrap();
+    vault.add(other.clone(), Metadata::default(), value, Entries::untold()).await.unwrap();
     let refused = attest(&vault, &log, &aid(1), &other, SignedDuration::from_hours(1)).await;
     assert_eq!(refused.err().unwrap().code(), Code::ValueRefused);
 }

@@ -10,6 +10,8 @@ use keyless_core::{
     threat::of_redactions,
 };
 
+use keyless_vault::Entries;
+
 use super::*;
 use crate::nl::{
     acting::Ending,
@@ -98,7 +100,12 @@ async fn a_token_outlives_a_rotation_of_what_it_names() {
     let path = SecretPath::parse("t/api/token").unwrap();
     let render = json!({ "type": "template", "template_content": "{{nl:api/token}}" });
     for value in ["the value of before", "the value of now"] {
-        served.nl.vault.put(&path, value.as_bytes().to_vec().into()).await.unwrap();
+        served
+            .nl
+            .vault
+            .put(&path, value.as_bytes().to_vec().into(), Entries::untold())
+            .await
+            .unwrap();
         assert_eq!(done(&served, &helper, action(render.clone())).await, None, "{value}");
     }
     assert_eq!(used(&served, &made).await, 2);

@@ -8,6 +8,8 @@ use keyless_core::{
 };
 use serde_json::json;
 
+use keyless_vault::Entries;
+
 use super::*;
 use crate::nl::{
     agents::Registration,
@@ -66,11 +68,21 @@ async fn a_dry_run_says_what_would_stop_the_action() {
     let foreign = checked(call("github", "rest", "GET /user")).await;
     assert_eq!(foreign, Some(Code::ForeignDestination));
     let path = SecretPath::parse("t/api/token").unwrap();
-    served.nl.vault.put(&path, b"a value that others know".to_vec().into()).await.unwrap();
-    served.nl.vault.revoke_compromised(&path).await.unwrap();
+    served
+        .nl
+        .vault
+        .put(&path, b"a value that others know".to_vec().into(), Entries::untold())
+        .await
+        .unwrap();
+    served.nl.vault.revoke_compromised(&path, Entries::untold()).await.unwrap();
     assert_eq!(checked(exec("true {{nl:api/token}}")).await, Some(Code::SecretCompromised));
     // The one that was compromised stays so when there is another.
-    served.nl.vault.put(&path, b"a value that nobody knows".to_vec().into()).await.unwrap();
+    served
+        .nl
+        .vault
+        .put(&path, b"a value that nobody knows".to_vec().into(), Entries::untold())
+        .await
+        .unwrap();
     assert_eq!(checked(exec("true {{nl:api/token}}")).await, None);
     let before = checked(exec("true {{nl:api/token@previous}}")).await;
     assert_eq!(before, Some(Code::SecretCompromised));
