@@ -2,7 +2,8 @@
 //!
 //! There is no store, no broker and nobody to ask. A session's secrets are those that the project declares, its values
 //! are variables, and where each may go is said by the catalog or the operator's environment, never by the repository;
-//! nor does the repository choose which variable a value is taken from. What a person would have to allow is refused.
+//! nor does the repository choose which variable a value is taken from. What the environment has under no name is looked
+//! for in the file that `KEYLESS_SECRETS_FILE` names, under the same. What a person would have to allow is refused.
 //! The session stands on a store of its own that ends with it. Source: reference/secrets.md, 15.
 
 use std::{
@@ -15,7 +16,7 @@ use std::{
 use keyless_core::{ApproveOnUse, Code, Destination, EgressRule, Error, SafeText, SecretPath};
 use keyless_vault::{
     EnvMeaning, EnvName, IndexFile, Inventory, Manifest, Metadata, Passphrase, Provider, Providers,
-    Row, SourceConfig, Variant, Vault,
+    Row, SecretsFile, SourceConfig, Variant, Vault, variables_with_value,
 };
 use tempfile::TempDir;
 use uuid::Uuid;
@@ -124,6 +125,8 @@ struct Declared {
     manifest: Manifest,
     index: IndexFile,
     providers: Providers,
+    /// What stands in the file that `KEYLESS_SECRETS_FILE` names, which is looked at after the environment.
+    in_file: BTreeSet<String>,
     /// The least that every secret asks for.
     floor: ApproveOnUse,
 }
@@ -133,7 +136,7 @@ impl Declared {
         let manifest = manifest.map_or(Ok(Manifest::default()), caution::parse)?;
         let index = IndexFile::load(&places.index_file())?;
         let floor = Config::load(&places.config_file())?.unlock.window(None)?.floor;
-        Ok(Self { manifest, index, providers: providers(places)?, floor })
+        Ok(Self { manifest, index, providers: providers(places)?, in_file: in_file()?, floor })
     }
 
     /// The secrets that are wanted, with what the session's store is told of them.
@@ -184,7 +187,9 @@ impl Declared {
         is_set: &dyn Fn(&str) -> bool,
     ) -> Result<Result<Metadata, Vec<String>>, Error> {
         let tried = self.variables(path, row);
-        let Some(found) = tried.iter().find(|name| is_set(name)) else { return Ok(Err(tried)) };
+        let found = tried.iter().find(|name| is_set(name));
+        let found = found.or_else(|| tried.iter().find(|name| self.in_file.contains(*name)));
+        let Some(found) = found else { return Ok(Err(tried)) };
         if row.approve_on_use.tightened_by(self.floor) != ApproveOnUse::Never {
             let words =
                 SafeText::default().and(path).and(" takes a person's word, and there is none");
@@ -247,6 +252,12 @@ impl Declared {
     }
 }
 
+fn in_file() -> Result<BTreeSet<String>, Error> {
+    let Some(file) = SecretsFile::named() else { return Ok(BTreeSet::new()) };
+    let read = file.read()?;
+    Ok(variables_with_value(&read).map(str::to_owned).collect())
+}
+
 /// `team/api/token` as `TEAM__API__TOKEN`.
 fn tail(path: &SecretPath) -> String {
     path.as_str().to_ascii_uppercase().replace('-', "_").replace('/', "__")
@@ -273,6 +284,10 @@ fn without_value(missing: &[(SecretPath, Vec<String>)]) -> Error {
         words = if number == 0 { words } else { words.and("; for ") };
         words = words.and(path).and(": set ").as_they_wrote(&tried.join(" or "));
     }
+    if let Some(file) = SecretsFile::named() {
+        words = words.and(", here or in the file ");
+        words = words.as_they_wrote(&file.place().to_string_lossy());
+    }
     Error::with(Code::VariableMissing, words)
 }
 
@@ -291,7 +306,13 @@ mod tests {
         let manifest = Manifest::parse(manifest).unwrap();
         let index = IndexFile::parse(index).unwrap();
         let floor = ApproveOnUse::Never;
-        Declared { manifest, index, providers: Providers::bundled(), floor }
+        Declared {
+            manifest,
+            index,
+            providers: Providers::bundled(),
+            in_file: BTreeSet::new(),
+            floor,
+        }
     }
 
     fn chosen(declared: &Declared, set: &[&str]) -> Result<Vec<(String, String)>, String> {

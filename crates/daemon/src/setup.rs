@@ -6,7 +6,6 @@
 
 mod aliases;
 mod document;
-mod dotenv;
 mod import;
 mod manifest;
 mod mentions;

@@ -20,6 +20,7 @@ mod envelope;
 mod backup;
 
 // What is known of a secret, and where its value comes from
+mod dotenv;
 mod inventory;
 mod metadata;
 mod router;
@@ -42,6 +43,7 @@ pub use crate::{
         Catalog, CatalogEntry, CatalogError, CatalogFault, EgressPolicy, MAX_CATALOG_BYTES,
         MountedRef, Preset, PresetError, PresetInfo, parse_catalog,
     },
+    dotenv::{Assignment, Dotenv, read as read_dotenv},
     envelope::{
         EnvelopeKind, Factor, KdfCost, Keyfile, MIN_PASSPHRASE_CHARS, MachineBinding, Passphrase,
         RecoveryPhrase, TotpGate, TotpSecret,
@@ -62,8 +64,8 @@ pub use crate::{
     router::{Router, RouterConfig, SourceReport},
     source::{
         Answer, Capabilities, Capability, Held, HttpAnswer, HttpFault, HttpRequest,
-        MAX_ANSWER_BYTES, MAX_VALUE_BYTES, MountedValues, Reading, SourceHttp, SourceKind, State,
-        Warning, drop_mark,
+        KEYLESS_SECRETS_FILE, MAX_ANSWER_BYTES, MAX_VALUE_BYTES, MountedValues, Reading,
+        SecretsFile, SourceHttp, SourceKind, State, Warning, drop_mark, variables_with_value,
     },
     upkeep::{EXPIRING_DAYS, Freshness, RotationMethod, Upkeep},
     vault::{

@@ -37,8 +37,8 @@ use crate::{
     source::{
         Answer, AwsService, AwsSource, Backend, BitwardenSource, Capabilities, EnvironmentSource,
         Fetched, FolderSource, Held, KeePassSource, KeyringSource, MAX_VALUE_BYTES,
-        OnePasswordSource, PassSource, PluginSource, SourceFault, SourceHttp, State, Supply,
-        VaultSource, refused, too_large,
+        OnePasswordSource, PassSource, PluginSource, SecretsFile, SourceFault, SourceHttp, State,
+        Supply, VaultSource, refused, too_large,
     },
 };
 
@@ -305,7 +305,7 @@ impl Router {
             declared: declared.backend.capabilities().words().collect(),
             effective: declared.effective().words().collect(),
             state,
-            hint: state.hint(),
+            hint: declared.backend.hint(state),
             last_contact: contacts.remove(name),
         };
         self.sources.iter().zip(states).map(report).collect()
@@ -333,7 +333,9 @@ impl RouterConfig {
     ///
     /// [`Code::SourcesInvalid`] says which one's settings don't fit.
     pub fn files(&self) -> Result<Vec<PathBuf>, Error> {
-        let mut files = Vec::new();
+        // The environment is there without being declared, and may name a file.
+        let env = SecretsFile::named();
+        let mut files: Vec<_> = env.iter().flat_map(SecretsFile::files).collect();
         for spec in self.elsewhere() {
             files.extend(
                 backend(spec, &self.variables, None)?.iter().flat_map(|backend| backend.files()),
@@ -486,7 +488,7 @@ fn on_this_machine(
     Ok(match spec.kind.as_str() {
         "1password" => Box::new(OnePasswordSource::new(settings)?),
         "bitwarden" => Box::new(BitwardenSource::new(settings)?),
-        "env" => Box::new(EnvironmentSource::new(variables.clone())),
+        "env" => Box::new(EnvironmentSource::new(variables.clone(), SecretsFile::named())),
         "files" => Box::new(FolderSource::new(settings)?),
         "keepass" => Box::new(KeePassSource::new(settings)?),
         "keyring" => Box::new(KeyringSource::new(settings)?),

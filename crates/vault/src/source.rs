@@ -21,6 +21,7 @@ mod onepassword;
 mod pass;
 mod plugin;
 mod program;
+mod secrets_file;
 #[cfg(test)]
 mod suite;
 mod supply;
@@ -55,6 +56,7 @@ pub use self::{
     http::{HttpAnswer, HttpFault, HttpRequest, MAX_ANSWER_BYTES, SourceHttp},
     keepass::read_anything as read_keepass,
     mounted::MountedValues,
+    secrets_file::{KEYLESS_SECRETS_FILE, SecretsFile, variables_with_value},
 };
 use crate::metadata::SourceConfig;
 

@@ -8,7 +8,7 @@ use keyless_daemon::{
     SessionHandle, Wanted, absolute_paths,
     ci::{self, CiSession},
     manifest_of,
-    vault::Manifest,
+    vault::{Manifest, SecretsFile},
 };
 
 use super::{config, open_store, other_version};
@@ -218,5 +218,6 @@ fn own_paths(places: &Places, factor: &FactorArgs, config: &Config) -> Vec<PathB
     own.extend(config.files_with_credentials());
     own.extend(prompt::factor_file(factor));
     own.extend(keyless_daemon::remembered_passphrase_files(places));
+    own.extend(SecretsFile::named().iter().flat_map(SecretsFile::files));
     absolute_paths(own.iter().map(PathBuf::as_path))
 }

@@ -5,7 +5,7 @@ mod declaring;
 use std::process::ExitCode;
 
 use keyless_core::{Error, SecretPath};
-use keyless_daemon::vault::{Held, RouterConfig, SourceConfig, SourceReport};
+use keyless_daemon::vault::{Held, RouterConfig, SecretsFile, SourceConfig, SourceReport};
 use serde_json::json;
 
 use super::{approve::visible, open_store, secret::source_word, unlock_vault};
@@ -49,6 +49,7 @@ async fn list(ui: &Ui, args: SourceListArgs) -> Result<ExitCode, Error> {
     // How they are takes their credentials, so the factor; without any, nobody is asked for it.
     let config = RouterConfig::load(&places.sources_file())?;
     warn_of_unread(ui, &config);
+    warn_of_secrets_file(ui);
     if config.declares_any() {
         let (_, vault) = unlock_vault(&args.factor).await?;
         let reports = ui.wait("Asking the sources", vault.sources()).await?;
@@ -62,6 +63,13 @@ async fn list(ui: &Ui, args: SourceListArgs) -> Result<ExitCode, Error> {
 
 fn warn_of_unread(ui: &Ui, config: &RouterConfig) {
     config.unread().iter().for_each(|said| ui.warn(format!("sources.toml: {}", visible(said))));
+}
+
+/// Of a file that can't be used no value comes, whatever the sources say.
+fn warn_of_secrets_file(ui: &Ui) {
+    if let Some(error) = SecretsFile::named().and_then(|file| file.read().err()) {
+        ui.warn(visible(&error.message()));
+    }
 }
 
 /// What the declared sources can do, how they are now, and how they were when a value was last asked for or given.
@@ -118,6 +126,7 @@ async fn browse(ui: &Ui, args: BrowseArgs) -> Result<ExitCode, Error> {
 async fn check(ui: &Ui, args: CheckArgs) -> Result<ExitCode, Error> {
     let (places, vault) = unlock_vault(&args.factor).await?;
     warn_of_unread(ui, &RouterConfig::load(&places.sources_file())?);
+    warn_of_secrets_file(ui);
     let mut secrets = vault.list().await?.to_vec();
     if !args.paths.is_empty() {
         for path in &args.paths {

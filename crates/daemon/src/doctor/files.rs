@@ -1,12 +1,17 @@
 //! The operator's files: whether each can be used as it lies there.
 
-use std::path::Path;
+use std::{collections::BTreeSet, path::Path};
 
 use keyless_core::{Error, SecretPath};
-use keyless_vault::{IndexFile, ProviderFault, RouterConfig, Secret, SourceConfig};
+use keyless_vault::{
+    IndexFile, ProviderFault, RouterConfig, Secret, SecretsFile, SourceConfig, variables_with_value,
+};
 
 use super::Check;
-use crate::{config::Config, nl::guard::GuardRules, places::Places, providers::project_providers};
+use crate::{
+    config::Config, nl::guard::GuardRules, operator::counted, places::Places,
+    providers::project_providers,
+};
 
 pub(super) fn look(places: &Places, folder: &Path) -> Vec<Check> {
     let mut checks = vec![
@@ -14,6 +19,7 @@ pub(super) fn look(places: &Places, folder: &Path) -> Vec<Check> {
         file("files.guard", &places.guard_file(), GuardRules::new(places.guard_file()).current().1),
     ];
     checks.extend(sources(places));
+    checks.extend(SecretsFile::named().iter().flat_map(secrets_file));
     checks.extend(index(places));
     checks.extend(catalog(places, folder));
     checks
@@ -55,6 +61,31 @@ fn sources(places: &Places) -> Vec<Check> {
     let remedy = || format!("mend it in {}, or take it out", place.display());
     let unread = config.unread().iter();
     unread.map(|said| Check::warning("files.sources", said.clone(), remedy())).collect()
+}
+
+/// The variables of the operator's that are in no environment.
+fn secrets_file(file: &SecretsFile) -> Vec<Check> {
+    const ID: &str = "files.variables";
+    let place = file.place().display();
+    let read = match file.read() {
+        Ok(read) => read,
+        Err(error) => {
+            let remedy = format!(
+                "make it yours and private (chmod 600 {place}), or unset KEYLESS_SECRETS_FILE"
+            );
+            return vec![Check::fault(ID, error.message(), remedy)];
+        }
+    };
+    let unread = |line: &usize| {
+        let found = format!("{place}: line {line} is no NAME=value, so nothing is taken from it");
+        Check::warning(ID, found, "mend that line, or take it out")
+    };
+    let mut checks: Vec<Check> = read.unread.iter().map(unread).collect();
+    if checks.is_empty() {
+        let names: BTreeSet<&str> = variables_with_value(&read).collect();
+        checks.push(Check::ok(ID, format!("{} in {place}", counted(names.len(), "variable"))));
+    }
+    checks
 }
 
 /// Sources whose credential, or a secret of whose settings, is not there or would have to come from a source: none can

@@ -89,8 +89,9 @@ fn clock() -> Check {
 /// A service that runs jobs, and nobody said that there is no person.
 fn jobs() -> Option<Check> {
     if crate::ci::is_on() {
-        let found = "env-only: nobody is asked; a value comes from the environment, by what the operator's index.toml \
-                     calls it, else KEYLESS_SECRET__ and its path, else what the catalog calls it";
+        let found = "env-only: nobody is asked; a value comes from the environment, else from the file that \
+                     KEYLESS_SECRETS_FILE names, by what the operator's index.toml calls it, else KEYLESS_SECRET__ \
+                     and its path, else what the catalog calls it";
         return Some(Check::ok("machine.mode", found));
     }
     let variable = CI_VARIABLES.iter().find(|name| env::var_os(name).is_some())?;

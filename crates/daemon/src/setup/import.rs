@@ -13,12 +13,11 @@ use std::{
 };
 
 use keyless_core::{ALIAS_PREFIX, Code, Error, SafeText, SecretPath};
-use keyless_vault::{NewSecret, Weakness};
+use keyless_vault::{NewSecret, Weakness, read_dotenv};
 use zeroize::Zeroizing;
 
 use super::{
     document::{self, Form},
-    dotenv,
     propose::{Judged, Proposal, Proposer},
     rewrite::{self, LeftBehind},
 };
@@ -127,7 +126,7 @@ impl Import {
             });
             return Ok(Self::new(found.collect(), wish, proposer));
         }
-        let read = dotenv::read(&text);
+        let read = read_dotenv(&text);
         let found = read.assignments.into_iter().map(|one| Found {
             name: one.name,
             value: one.value,

@@ -10,12 +10,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use keyless_vault::Weakness;
+use keyless_vault::{Weakness, read_dotenv};
 use serde_json::Value;
 use zeroize::Zeroizing;
 
 use super::{
-    dotenv, mentions, names,
+    mentions, names,
     propose::{Judged, Proposal, Proposer, stands_for_another},
     values,
 };
@@ -107,7 +107,7 @@ pub fn made_up_in(file: &Path, text: &str) -> Vec<usize> {
     if !is_env_file(file, &name) {
         return Vec::new();
     }
-    let assignments = dotenv::read(text).assignments.into_iter();
+    let assignments = read_dotenv(text).assignments.into_iter();
     let lines = assignments.filter(|one| {
         let is_open = names::is_open(&one.name) || stands_for_another(&one.value).is_some();
         let looks = values::is_made_up(&one.value) || values::holds_credential_field(&one.value);
@@ -189,7 +189,7 @@ impl Looking<'_> {
         let is_example = path
             .extension()
             .is_some_and(|end| end == "example" || end == "sample" || end == "template");
-        for one in dotenv::read(text).assignments {
+        for one in read_dotenv(text).assignments {
             let judged = self.proposer.judge(&one.name, &one.value);
             if judged.is_doubtful() {
                 self.found.doubtful.entry(path.to_owned()).or_default().insert(one.name.clone());

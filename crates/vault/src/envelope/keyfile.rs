@@ -133,7 +133,8 @@ fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).custom_flags(flags).open(path)
 }
 
-fn check_private(path: &Path, metadata: &fs::Metadata) -> Result<(), Error> {
+/// [`Code::KeyFileUnsafe`] unless it is a regular file of the caller's own, closed to everybody else.
+pub(crate) fn check_private(path: &Path, metadata: &fs::Metadata) -> Result<(), Error> {
     let refuse = |words| Err(Error::with(Code::KeyFileUnsafe, place(path).and(words)));
     if !metadata.is_file() {
         return refuse(" is not a regular file");

@@ -30,6 +30,11 @@ pub(crate) trait Backend: Send + Sync {
     /// How it is.
     fn state<'a>(&'a self, with: &'a Supply) -> Answer<'a, State>;
 
+    /// What mends that state; nothing where nothing is amiss.
+    fn hint(&self, state: State) -> Option<&'static str> {
+        state.hint()
+    }
+
     /// The value of `reference`, `None` when there is none.
     fn get<'a>(
         &'a self,

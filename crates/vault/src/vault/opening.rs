@@ -11,7 +11,7 @@ use crate::{
     index::Indexed,
     metadata::SourceConfig,
     router::{Asked, At, MadeOf, Place, Router, SourceReport},
-    source::{EnvSource, FileSource, Held, LocalSource, Reading, Source, Supply},
+    source::{EnvSource, FileSource, Held, LocalSource, Reading, SecretsFile, Source, Supply},
 };
 
 impl Vault {
@@ -151,9 +151,13 @@ impl Vault {
             .collect())
     }
 
-    /// Files and folders of declared sources, with values or what opens them.
+    /// Files and folders of sources, with values or what opens them.
     pub fn source_files(&self) -> Vec<PathBuf> {
-        self.router.iter().flat_map(Router::files).collect()
+        let Some(router) = &self.router else {
+            // Without sources of its own a variable is looked for in the file all the same.
+            return SecretsFile::named().iter().flat_map(SecretsFile::files).collect();
+        };
+        router.files().collect()
     }
 
     /// Puts a value where a routed secret is kept; `false` when that is the store.

@@ -9,25 +9,28 @@ use std::ops::Range;
 use zeroize::Zeroizing;
 
 /// One `NAME=value`.
-pub(super) struct Assignment {
-    pub(super) name: String,
-    pub(super) value: Zeroizing<String>,
+pub struct Assignment {
+    /// Its name.
+    pub name: String,
+    /// What it stands for, without quotes and escapes.
+    pub value: Zeroizing<String>,
     /// Counted from one.
-    pub(super) line: usize,
+    pub line: usize,
     /// The value's bytes as they are written, quotes included.
-    pub(super) place: Range<usize>,
+    pub place: Range<usize>,
 }
 
 /// What a file holds.
 #[derive(Default)]
-pub(super) struct Dotenv {
-    pub(super) assignments: Vec<Assignment>,
+pub struct Dotenv {
+    /// In the file's order; of one name the last counts.
+    pub assignments: Vec<Assignment>,
     /// Lines that can't be read, counted from one.
-    pub(super) unread: Vec<usize>,
+    pub unread: Vec<usize>,
 }
 
 /// Reads a file's text.
-pub(super) fn read(text: &str) -> Dotenv {
+pub fn read(text: &str) -> Dotenv {
     let mut found = Dotenv::default();
     let mut at = if text.starts_with('\u{feff}') { 3 } else { 0 };
     let mut line = 1;
