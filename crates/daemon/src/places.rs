@@ -104,6 +104,11 @@ impl Places {
         self.config.join("catalog")
     }
 
+    /// `patterns.d/`: the operator's own kinds of tokens, any number in a TOML file.
+    pub fn patterns_folder(&self) -> PathBuf {
+        self.config.join("patterns.d")
+    }
+
     /// The folder of what has to last.
     pub(crate) fn data(&self) -> &Path {
         &self.data

@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// What is known of stored secrets, whichever project they are for: the bundled providers, over them what was fetched
-/// from the operator's addresses, and the operator's own files over all; beside them the files of projects that the
+/// from the operator's addresses, and the operator's own files and patterns over all; beside them the files of projects that the
 /// operator trusts, where those agree. `Code::CatalogInvalid` when the list of addresses can't be used. Blocks.
 pub fn providers(places: &Places) -> Result<Providers, Error> {
     let remembered = ProjectCatalogs::new(places).remembered().into_iter();
@@ -41,7 +41,8 @@ fn operators(places: &Places) -> Result<Providers, Error> {
     let providers = fetched
         .into_iter()
         .fold(Providers::bundled(), |providers, provider| providers.with(Tier::Url, provider));
-    Ok(providers.over(Tier::User, &places.catalog_folder()))
+    let providers = providers.over(Tier::User, &places.catalog_folder());
+    Ok(providers.with_patterns(&places.patterns_folder()))
 }
 
 fn beside(known: Providers, file: ProjectFile) -> Providers {

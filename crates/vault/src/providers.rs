@@ -7,12 +7,13 @@
 mod bundled;
 mod check;
 mod liveness;
+mod patterns;
 mod provider;
 #[cfg(test)]
 mod tests;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs,
     io::{self, Read as _},
     path::{Path, PathBuf},
@@ -39,6 +40,14 @@ pub struct Providers {
     pub faults: Vec<ProviderFault>,
     /// Files of projects that could be used, and don't count.
     pub left_out: Vec<ProviderFault>,
+    /// Files of patterns that can't be used, or a pattern in one.
+    pub pattern_faults: Vec<ProviderFault>,
+    /// What is not taken over of patterns that count.
+    pub pattern_notes: Vec<ProviderFault>,
+    /// Patterns that took the place of the catalog's.
+    pub shadowed: Vec<ProviderFault>,
+    /// The ids of the operator's patterns.
+    patterns: BTreeSet<String>,
 }
 
 /// Where a provider's file comes from; a later one takes the place of an earlier one, but for a project's, which takes
@@ -297,7 +306,7 @@ impl Variant {
         metadata.env = metadata.env.or_else(|| self.env_var.clone());
         let upkeep = &mut metadata.upkeep;
         upkeep.pattern_id = Some(self.id.clone());
-        let url = || Some(self.retrieval.console_url.clone());
+        let url = || self.retrieval.page().map(str::to_owned);
         upkeep.retrieval_url = upkeep.retrieval_url.take().or_else(url);
         upkeep.format_regex = upkeep.format_regex.take().or_else(|| self.format_regex.clone());
         if let Some(rotation) = &self.rotation {
@@ -310,10 +319,14 @@ impl Variant {
 
 /// The providers' files of a folder, by name; none where there is no folder. Blocks.
 pub fn provider_files(folder: &Path) -> Vec<PathBuf> {
+    files_ending_in(folder, "json")
+}
+
+fn files_ending_in(folder: &Path, ending: &str) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
     let mut files: Vec<PathBuf> = entries
         .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| path.extension().is_some_and(|end| end == "json"))
+        .filter(|path| path.extension().is_some_and(|end| end == ending))
         .collect();
     files.sort();
     files

@@ -128,7 +128,7 @@ pub(crate) struct CatalogShowArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct CatalogValidateArgs {
-    /// Files; their names without .json are the providers
+    /// Files of providers, whose names without .json are theirs, or of patterns (.toml)
     #[arg(value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
 }

@@ -92,7 +92,9 @@ fn describe(words: &mut String, provider: &Provider, variant: &Variant) {
     let mut line = |name: &str, text: &str| {
         let _ = writeln!(words, "  {name:<10} {}", one_line(text));
     };
-    line("page:", &variant.retrieval.console_url);
+    if let Some(page) = variant.retrieval.page() {
+        line("page:", page);
+    }
     if let Some(docs) = &variant.retrieval.docs_url {
         line("docs:", docs);
     }
@@ -151,10 +153,18 @@ fn validate(ui: &Ui, providers: &Providers, args: &CatalogValidateArgs) -> ExitC
     if args.files.is_empty() {
         let fault = |fault: &ProviderFault| (fault.file.display().to_string(), fault.why.clone());
         warn_of(ui, &providers.left_out);
-        faults.extend(providers.faults.iter().map(fault));
+        faults.extend(providers.faults.iter().chain(&providers.pattern_faults).map(fault));
         good = providers.iter().count();
     }
-    for file in &args.files {
+    let is_patterns = |file: &&PathBuf| file.extension().is_some_and(|end| end == "toml");
+    for file in args.files.iter().filter(is_patterns) {
+        let read = Providers::bundled().with_pattern_file(file);
+        let told = read.pattern_faults.iter().chain(&read.pattern_notes);
+        let before = faults.len();
+        faults.extend(told.map(|fault| (fault.file.display().to_string(), fault.why.clone())));
+        good += usize::from(faults.len() == before);
+    }
+    for file in args.files.iter().filter(|file| !is_patterns(file)) {
         match read_provider(file) {
             Ok(_) => good += 1,
             Err(why) => faults.push((file.display().to_string(), why)),
@@ -179,6 +189,7 @@ pub(super) fn here() -> PathBuf {
 pub(super) fn warn_of_faults(ui: &Ui, providers: &Providers) {
     warn_of(ui, &providers.faults);
     warn_of(ui, &providers.left_out);
+    warn_of(ui, &providers.pattern_faults);
 }
 
 fn warn_of(ui: &Ui, files: &[ProviderFault]) {

@@ -55,6 +55,53 @@ fn a_pattern_fills_in_what_is_not_said() {
     world.keyless(&unknown).run().exits(2);
 }
 
+/// A kind of token of the operator's own; a project has none.
+#[test]
+fn the_operators_patterns_stand_beside_the_catalog() {
+    let world = World::with_store();
+    let value =
+        world.watch(keyless_testkit::Canary::of("corp_token_0123456789_abcdefghij".to_owned()));
+    let pattern = |id: &str| {
+        format!(
+            "[[pattern]]\nid = {id:?}\ndisplay_name = \"Corp key\"\nformat_regex = \"^corp_[a-z0-9_]+$\"\n\
+             severity = \"high\"\nhint = \"x\"\n[pattern.metadata]\nretrieval_url = \"https://corp.test/keys\"\n"
+        )
+    };
+    world.home.write("work/.keyless/patterns.d/corp.toml", pattern("corp-key")).unwrap();
+    world.keyless(&["catalog", "show", "corp-key"]).run().exits(2);
+    world.home.write("keyless/patterns.d/corp.toml", pattern("corp-key")).unwrap();
+    world.home.write("keyless/patterns.d/broken.toml", "[[pattern\n").unwrap();
+    world.home.write("keyless/patterns.d/npm.toml", pattern("npm-token")).unwrap();
+    let shown = world.keyless(&["catalog", "show", "corp-key"]).run().ok();
+    assert!(shown.contains("https://corp.test/keys"), "{shown}");
+
+    let add = ["secret", "add", TOKEN, "--pattern", "corp-key", "--value-stdin"];
+    let other = world.another_value();
+    world.keyless(&add).stdin(&other[..]).run().exits(2);
+    world.keyless(&add).stdin(&value[..]).run().ok();
+    let upkeep = world.keyless(&["secret", "show", TOKEN, "--json"]).run().data()["upkeep"].clone();
+    assert_eq!(upkeep["pattern_id"], json!("corp-key"));
+    assert_eq!(upkeep["retrieval_url"], json!("https://corp.test/keys"));
+
+    let checks = world.keyless(&["doctor", "--json"]).run().json()["data"]["checks"].clone();
+    let told: Vec<String> = checks
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|check| check["id"] == "files.patterns" && check["state"] == "warning")
+        .map(|check| check["found"].as_str().unwrap().to_owned())
+        .collect();
+    for (file, words) in [
+        ("broken.toml", "it is left out"),
+        ("corp.toml", "\"hint\", which nothing reads"),
+        ("npm.toml", "takes the place of the one that npm has"),
+    ] {
+        assert!(told.iter().any(|said| said.contains(file) && said.contains(words)), "{told:?}");
+    }
+    let file = world.home.keyless_home().join("patterns.d/broken.toml");
+    world.keyless(&["catalog", "validate", file.to_str().unwrap()]).run().exits(2);
+}
+
 #[test]
 fn what_looks_like_no_secret_is_not_stored() {
     let world = World::with_store();

@@ -4,7 +4,8 @@ use std::{collections::BTreeSet, path::Path};
 
 use keyless_core::{Error, SecretPath};
 use keyless_vault::{
-    IndexFile, ProviderFault, RouterConfig, Secret, SecretsFile, SourceConfig, variables_with_value,
+    IndexFile, ProviderFault, Providers, RouterConfig, Secret, SecretsFile, SourceConfig,
+    variables_with_value,
 };
 
 use super::Check;
@@ -131,6 +132,24 @@ fn index(places: &Places) -> Vec<Check> {
     index.faults.iter().map(entry).collect()
 }
 
+fn patterns(providers: &Providers) -> Vec<Check> {
+    const ID: &str = "files.patterns";
+    let said = |fault: &ProviderFault| format!("{}: {}", fault.file.display(), fault.why);
+    let fault = |fault: &ProviderFault| {
+        let remedy = "mend it; what is right in patterns.d counts meanwhile";
+        Check::warning(ID, format!("{}; it is left out", said(fault)), remedy)
+    };
+    let note = |note: &ProviderFault| {
+        Check::warning(ID, said(note), "mend it or take it out; the rest of the pattern counts")
+    };
+    let shadow = |shadow: &ProviderFault| {
+        Check::warning(ID, said(shadow), "give it another id, if that is not what it is for")
+    };
+    let faults = providers.pattern_faults.iter().map(fault);
+    let notes = providers.pattern_notes.iter().map(note);
+    faults.chain(notes).chain(providers.shadowed.iter().map(shadow)).collect()
+}
+
 fn catalog(places: &Places, folder: &Path) -> Vec<Check> {
     let providers = match project_providers(places, folder) {
         Err(error) => {
@@ -154,5 +173,6 @@ fn catalog(places: &Places, folder: &Path) -> Vec<Check> {
         checks.push(Check::ok("files.catalog", known));
     }
     checks.extend(providers.left_out.iter().map(left_out));
+    checks.extend(patterns(&providers));
     checks
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::provider::{EnvPattern, Provider, Variant, compile};
 
-const SCHEMA_VERSION: u32 = 1;
+pub(super) const SCHEMA_VERSION: u32 = 1;
 /// More than any provider needs.
 pub(super) const MAX_BYTES: u64 = 256 * 1024;
 
@@ -37,7 +37,8 @@ fn check(name: &str, provider: &Provider) -> Result<(), String> {
     let mut ids = BTreeSet::new();
     for variant in &provider.variants {
         let id = &variant.id;
-        check_variant(variant).map_err(|why| format!("variant {id:?}: {why}"))?;
+        let checked = check_steps(variant).and_then(|()| check_variant(variant));
+        checked.map_err(|why| format!("variant {id:?}: {why}"))?;
         if !ids.insert(id.as_str()) {
             return Err(format!("variant {id:?} stands there twice"));
         }
@@ -45,7 +46,18 @@ fn check(name: &str, provider: &Provider) -> Result<(), String> {
     provider.env_var_patterns.iter().try_for_each(|pattern| check_pattern(pattern, &ids))
 }
 
-fn check_variant(variant: &Variant) -> Result<(), String> {
+fn check_steps(variant: &Variant) -> Result<(), String> {
+    if variant.retrieval.page().is_none() {
+        return Err("retrieval.console_url is empty".to_owned());
+    }
+    if variant.retrieval.steps.is_empty() {
+        return Err("retrieval.steps is empty".to_owned());
+    }
+    Ok(())
+}
+
+/// What holds for a pattern of the operator's too, which may name no page and no steps.
+pub(super) fn check_variant(variant: &Variant) -> Result<(), String> {
     if !is_kebab(&variant.id) {
         return Err("the id is not lower-kebab".to_owned());
     }
@@ -55,13 +67,10 @@ fn check_variant(variant: &Variant) -> Result<(), String> {
             return Err("format_regex begins with ^ and ends with $".to_owned());
         }
     }
-    if variant.retrieval.steps.is_empty() {
-        return Err("retrieval.steps is empty".to_owned());
-    }
     let retrieval = &variant.retrieval;
-    let guide = variant.rotation.as_ref().and_then(|rotation| rotation.guide_url.as_ref());
-    for url in [Some(&retrieval.console_url), retrieval.docs_url.as_ref(), guide] {
-        url.map_or(Ok(""), |url| https_host(url))?;
+    let guide = variant.rotation.as_ref().and_then(|rotation| rotation.guide_url.as_deref());
+    for url in [retrieval.page(), retrieval.docs_url.as_deref(), guide] {
+        url.map_or(Ok(""), https_host)?;
     }
     if variant.rotation.as_ref().is_some_and(|r| !(1..=3650).contains(&r.every_days)) {
         return Err("rotation.every_days is from 1 to 3650".to_owned());

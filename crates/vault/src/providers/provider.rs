@@ -82,7 +82,7 @@ pub struct Variant {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Retrieval {
-    /// The page, https.
+    /// The page, https; [`page`](Self::page) gives it.
     pub console_url: String,
     /// Its documentation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -152,6 +152,13 @@ pub struct Egress {
     /// What its placeholder looks like.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub placeholder: Option<LookAlikeShape>,
+}
+
+impl Retrieval {
+    /// The page, where one is known: a pattern of the operator's may have none.
+    pub fn page(&self) -> Option<&str> {
+        Some(self.console_url.as_str()).filter(|url| !url.is_empty())
+    }
 }
 
 /// Whether a value looks like a token of its kind.

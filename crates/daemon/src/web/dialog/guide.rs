@@ -38,7 +38,7 @@ fn way(provider: &Provider, variant: &Variant) -> Markup {
         p { (plain(&variant.description)) }
         @if let Some(hint) = &variant.format_hint { p .help { "Format: " code { (plain(hint)) } } }
         p .links {
-            (link(&retrieval.console_url, &format!("Open {}", provider.display_name)))
+            @if let Some(page) = retrieval.page() { (link(page, &format!("Open {}", provider.display_name))) }
             @if let Some(docs) = &retrieval.docs_url { (link(docs, "Documentation")) }
         }
         ol .steps { @for step in &retrieval.steps { li { (plain(step)) } } }

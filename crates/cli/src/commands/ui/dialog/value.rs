@@ -254,8 +254,8 @@ fn way(pieces: &mut Vec<Piece>, provider: &Provider, variant: &Variant) {
     }
     pieces.push(Piece::Blank);
     pieces.push(Piece::ours(visible(&variant.description)));
-    let console = format!("{}: {}", provider.display_name, retrieval.console_url);
-    pieces.push(Piece::fact("Get it at", visible(&console)));
+    let console = retrieval.page().map(|page| format!("{}: {page}", provider.display_name));
+    pieces.extend(console.map(|console| Piece::fact("Get it at", visible(&console))));
     let docs = retrieval.docs_url.as_deref();
     pieces.extend(docs.map(|docs| Piece::fact("Read", visible(docs))));
     let steps = retrieval.steps.iter().enumerate();
