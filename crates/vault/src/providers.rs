@@ -22,7 +22,7 @@ use std::{
 use keyless_core::{EgressRule, Locations, SecretPath};
 use serde::Serialize;
 
-pub(crate) use self::provider::{compile, judge_format};
+pub(crate) use self::provider::{NO_FORMAT, compile, judge_format};
 pub use self::{
     liveness::{Liveness, LivenessAuth, LivenessKind, LivenessMethod, Says},
     provider::{Egress, EnvPattern, FormatVerdict, Provider, Retrieval, Rotation, Scope, Variant},

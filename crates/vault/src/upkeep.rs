@@ -8,6 +8,8 @@ use std::fmt;
 use jiff::civil::Date;
 use serde::{Deserialize, Serialize};
 
+use crate::providers::{NO_FORMAT, compile};
+
 /// How many days before its end a secret counts as expiring.
 pub const EXPIRING_DAYS: i32 = 14;
 
@@ -83,6 +85,12 @@ impl Upkeep {
             0..=EXPIRING_DAYS => Freshness::Expiring,
             _ => Freshness::Registered,
         }
+    }
+
+    /// What is wrong with the rule about what a value looks like, as a fragment of a sentence.
+    pub fn format_fault(&self) -> Option<&'static str> {
+        let rule = self.format_regex.as_deref()?;
+        compile(rule).is_err().then_some(NO_FORMAT)
     }
 
     /// `read`, or `read,rotate` where the provider helps with the renewal.

@@ -72,6 +72,27 @@ fn a_home_in_order_is_told_so_and_every_fault_with_its_remedy() {
     assert!(!words.text().contains(&token));
 }
 
+/// As for an entry of index.toml: a rule that is none judges nothing, which nobody would see.
+#[test]
+fn a_stored_format_that_is_none_is_told() {
+    let world = World::with_store();
+    let value = world.github_token();
+    let add = ["secret", "add", TOKEN, "--pattern", "github-pat", "--value-stdin"];
+    world.keyless(&add).stdin(&value[..]).run().ok();
+    let ids =
+        |world: &World| -> Vec<String> { checks(world, 0).into_iter().map(|(id, _)| id).collect() };
+    assert!(!ids(&world).contains(&"store.format".to_owned()));
+    let kept = world.store_bytes();
+    world
+        .sqlite("UPDATE secrets SET metadata = json_set(metadata, '$.upkeep.format_regex', '^(a')");
+    assert_state(&checks(&world, 0), "store.format", "warning");
+    // The remedy helps: another pattern brings its own rule.
+    world.replace_store(&kept);
+    world.keyless(&["secret", "set", TOKEN, "--pattern", "npm-token"]).run().ok();
+    let shown = world.keyless(&["secret", "show", TOKEN, "--json"]).run().data();
+    assert!(shown["upkeep"]["format_regex"].as_str().unwrap().contains("npm"), "{shown}");
+}
+
 #[test]
 fn a_running_broker_tells_its_last_bad_reload() {
     let world = World::with_token();

@@ -67,6 +67,7 @@ pub(super) async fn look(places: &Places) -> Looked {
     checks.extend(due(&secrets));
     checks.extend(variables(&secrets));
     checks.extend(sources(&secrets));
+    checks.extend(formats(&secrets));
     checks.extend(receivers(places, &secrets));
     checks.extend(files::credentials(places, &secrets));
     Looked { checks, secrets }
@@ -145,6 +146,18 @@ fn sources(secrets: &[Secret]) -> Vec<Check> {
             ));
         }
         private("sources.file", path)
+    };
+    secrets.iter().filter_map(word).collect()
+}
+
+/// Rules about what a value looks like that are none: every value passes.
+fn formats(secrets: &[Secret]) -> Vec<Check> {
+    let word = |secret: &Secret| {
+        let fault = secret.metadata.upkeep.format_fault()?;
+        let found = format!("{}: {fault}; no value is judged by it", secret.path);
+        let remedy =
+            format!("keyless secret set {} --pattern PATTERN takes that pattern's", secret.path);
+        Some(Check::warning("store.format", found, remedy))
     };
     secrets.iter().filter_map(word).collect()
 }

@@ -9,7 +9,7 @@ use toml::{Table, Value};
 
 use crate::{
     metadata::EnvName,
-    providers::compile,
+    providers::{NO_FORMAT, compile},
     upkeep::{RotationMethod, Upkeep},
 };
 
@@ -118,7 +118,7 @@ impl Entry {
             return Err("rotate_every_days is at least 1".to_owned());
         }
         if let Some(rule) = &raw.format_regex {
-            compile(rule).map_err(|_| "format_regex is no regular expression".to_owned())?;
+            compile(rule).map_err(|_| NO_FORMAT.to_owned())?;
         }
         Ok(Self {
             description: raw.description,

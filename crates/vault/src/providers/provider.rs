@@ -183,6 +183,9 @@ pub(crate) fn judge_format(rule: Option<&str>, value: &[u8]) -> FormatVerdict {
     }
 }
 
+/// What is said of a format rule that does not compile.
+pub(crate) const NO_FORMAT: &str = "format_regex is no regular expression";
+
 /// Compiles a format rule, bounded in memory, matching whole values.
 pub(crate) fn compile(rule: &str) -> Result<Regex, regex::Error> {
     let build = |rule: &str| regex::RegexBuilder::new(rule).size_limit(1 << 20).build();

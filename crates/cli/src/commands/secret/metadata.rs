@@ -61,6 +61,10 @@ fn change_upkeep(metadata: &mut Metadata, args: &UpkeepArgs) {
     put(&mut upkeep.rotate_every_days, args.rotate_every.as_ref());
     put(&mut upkeep.rotation_method, args.rotation.as_ref());
     put(&mut upkeep.retrieval_url, args.retrieval_url.as_ref());
+    if args.pattern.is_some() {
+        // It is the earlier pattern's, since nothing else sets it; the new one brings its own.
+        upkeep.format_regex = None;
+    }
     put(&mut upkeep.pattern_id, args.pattern.as_ref());
     put(&mut upkeep.cache_ttl_seconds_max, args.cache_at_most.as_ref());
     if !args.scopes.is_empty() {
