@@ -205,7 +205,7 @@ impl AgentSecrets {
 
     async fn status(&self) -> Result<keyless_mcp::secrets::Status, Error> {
         let locks_in = self.keeper.locks_in();
-        // No key is needed to see what there is; a code opens only what has locked itself.
+        // No key is needed to see what there is.
         let there = Vault::envelopes_unverified(self.vault.store()).await?;
         let methods = [
             (EnvelopeKind::Keyfile, UnlockMethod::Keyfile),
@@ -215,7 +215,8 @@ impl AgentSecrets {
         ];
         let opens = |kind: EnvelopeKind| {
             there.iter().any(|envelope| envelope.kind == kind.as_str())
-                && (kind != EnvelopeKind::Totp || self.keeper.takes_codes())
+                // Open, it will lock itself, and a code opens what did; a person's lock takes a stronger factor.
+                && (kind != EnvelopeKind::Totp || locks_in.is_some() || self.keeper.takes_codes())
         };
         let methods = methods.into_iter().filter(|(kind, _)| opens(*kind));
         let methods = methods.map(|(_, method)| method).collect();

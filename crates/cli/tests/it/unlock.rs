@@ -397,6 +397,10 @@ fn a_code_reopens_the_store_under_a_running_session() {
     let code = code_of(&uri);
     reopen(&code, 0);
     assert_eq!(status(&world)["broker"]["locked"], json!(false));
+    // Open, a code is still how it will be opened again.
+    let told = crate::mcp::Agent::connect(&world).tool("secrets_status", &json!({})).unwrap();
+    assert_eq!(told["state"], json!("unlocked"));
+    assert_eq!(told["available_methods"], json!(["passphrase", "recovery", "totp"]), "{told}");
     session.say("go");
     assert_eq!(session.line(), "200");
     world.assert_received(&origin);
