@@ -72,7 +72,14 @@ impl AgentSecrets {
                 let mut inventory = self.view(secret.as_slice()).await?.of(&path);
                 inventory.refuse_unread(&path)?;
                 let row = inventory.take(&path)?;
-                Ok(Reply::Described(described(&path, &row, today())))
+                let pattern = row.upkeep.pattern_id.as_deref();
+                let is_unknown = match pattern {
+                    Some(id) => !self.checks.knows_pattern(id).await?,
+                    None => false,
+                };
+                let described = described(&path, &row, today());
+                let pattern_known = is_unknown.then_some(false);
+                Ok(Reply::Described(Described { pattern_known, ..described }))
             }
             Ask::List { path_contains, scope, freshness } => {
                 let today = today();
@@ -421,6 +428,7 @@ fn described(path: &SecretPath, row: &Row, today: Date) -> Described {
         last_rotated_at: upkeep.last_rotated_at,
         rotate_every_days: upkeep.rotate_every_days,
         pattern_id: upkeep.pattern_id.as_deref().map(written),
+        pattern_known: None,
         approve_on_use: gated(row),
     }
 }

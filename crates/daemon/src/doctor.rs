@@ -100,6 +100,7 @@ pub async fn examine(places: &Places, folder: &Path) -> Vec<Check> {
     let store = store::look(places).await;
     let known = store.secrets;
     checks.extend(store.checks);
+    checks.extend(files::unknown_patterns(places, folder, &known));
     checks.extend(project::look(places, folder, &known));
     checks
 }

@@ -10,7 +10,11 @@ mod plan;
 mod record;
 mod request;
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    sync::{Arc, LazyLock},
+    time::Duration,
+};
 
 use jiff::Timestamp;
 use keyless_core::{
@@ -140,6 +144,21 @@ impl LivenessChecks {
 
     fn turn(&self, path: &SecretPath) -> Arc<Turn> {
         Arc::clone(self.told.lock().entry(path.clone()).or_default())
+    }
+
+    /// Whether the catalog in force has a pattern of this name.
+    pub(crate) async fn knows_pattern(&self, id: &str) -> Result<bool, Error> {
+        static BUNDLED: LazyLock<Providers> = LazyLock::new(Providers::bundled);
+        // To read all of it takes longer than the rest of an answer, and most homes add nothing that takes a pattern away.
+        let (places, id) = (self.places.clone(), id.to_owned());
+        let look = move || {
+            let added = [places.catalog_folder(), places.catalog_sources_file()];
+            if BUNDLED.variant(&id).is_some() && !added.iter().any(|place| place.exists()) {
+                return Ok(true);
+            }
+            Ok(providers(&places)?.variant(&id).is_some())
+        };
+        spawn_blocking(look).await.map_err(|_| Error::from(Code::Internal))?
     }
 
     async fn in_force(&self) -> Result<(Providers, Config), Error> {

@@ -41,7 +41,7 @@ pub use self::{
         SecretRow, SecretState, SecretsView, SecretsWanted, SourcesView, Tally,
     },
     proof::{Proof, ProveAgain, Weight},
-    shown::{Answer, By, Known, Named, Present, Shown},
+    shown::{Answer, By, Known, Named, Present, Shown, UnknownPattern},
     used_by::UsedBy,
 };
 use crate::{

@@ -138,6 +138,17 @@ impl Providers {
         })
     }
 
+    /// The pattern whose id is most like `id`, where one is like it: a slip of the pen, or the name of a service.
+    pub fn nearest(&self, id: &str) -> Option<&str> {
+        if let Some(provider) = self.provider(id) {
+            return provider.variants.first().map(|variant| variant.id.as_str());
+        }
+        let all = self.iter().flat_map(|(_, provider)| &provider.variants);
+        let near = all.map(|variant| (distance(id, &variant.id), variant.id.as_str()));
+        let (steps, nearest) = near.min()?;
+        (steps <= id.len().max(3) / 3).then_some(nearest)
+    }
+
     /// What is known of a secret: by the pattern that it names, else by the provider segment of
     /// its path, whose first variant is meant.
     pub fn of_secret(
@@ -357,6 +368,21 @@ pub fn provider_text(file: &Path) -> Result<String, String> {
         return Err("is no regular file of at most 256 KiB".to_owned());
     }
     Ok(text)
+}
+
+/// How many bytes have to be put in, left out or changed to make one word of the other.
+fn distance(one: &str, other: &str) -> usize {
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (at, byte) in one.bytes().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = at + 1;
+        for (column, wanted) in other.bytes().enumerate() {
+            let changed = diagonal + usize::from(byte != wanted);
+            diagonal = row[column + 1];
+            row[column + 1] = changed.min(diagonal + 1).min(row[column] + 1);
+        }
+    }
+    row[other.len()]
 }
 
 /// Whether a variable's name fits a glob: `*` stands for one part without underscores.

@@ -1,16 +1,22 @@
 //! The operator's files: whether each can be used as it lies there.
 
-use std::{collections::BTreeSet, path::Path};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
 
 use keyless_core::{Error, SecretPath};
 use keyless_vault::{
-    IndexFile, ProviderFault, Providers, RouterConfig, Secret, SecretsFile, SourceConfig,
+    IndexFile, ProviderFault, Providers, RouterConfig, Secret, SecretsFile, SourceConfig, Upkeep,
     variables_with_value,
 };
 
 use super::Check;
 use crate::{
-    config::Config, nl::guard::GuardRules, operator::counted, places::Places,
+    config::Config,
+    nl::guard::GuardRules,
+    operator::{UnknownPattern, counted},
+    places::Places,
     providers::project_providers,
 };
 
@@ -114,6 +120,26 @@ pub(super) fn credentials(places: &Places, known: &[Secret]) -> Vec<Check> {
         Some(Check::fault("sources.credentials", found, remedy))
     };
     all.filter_map(check).collect()
+}
+
+/// Patterns that secrets of the store and entries of index.toml name, and that nobody knows: no rule, and no fault.
+pub(super) fn unknown_patterns(places: &Places, folder: &Path, known: &[Secret]) -> Vec<Check> {
+    // Of files that can't be read another check tells.
+    let Ok(providers) = project_providers(places, folder) else { return Vec::new() };
+    let index = IndexFile::load(&places.index_file()).unwrap_or_default();
+    let stored = known.iter().map(|secret| (&secret.path, &secret.metadata.upkeep, None));
+    let file = places.index_file();
+    let indexed = index.secrets.iter().map(|(path, said)| (path, &said.upkeep, Some(&file)));
+    let word = |(path, upkeep, file): (&SecretPath, &Upkeep, Option<&PathBuf>)| {
+        let unknown = UnknownPattern::of(upkeep.pattern_id.as_deref()?, &providers)?;
+        let remedy = match file {
+            Some(file) => format!("name another pattern_id in {}", file.display()),
+            None => format!("keyless secret set {path} --pattern PATTERN"),
+        };
+        let remedy = format!("{remedy}; keyless catalog list tells which there are");
+        Some(Check::warning("patterns.unknown", format!("{path}: {}", unknown.in_words()), remedy))
+    };
+    stored.chain(indexed).filter_map(word).collect()
 }
 
 fn index(places: &Places) -> Vec<Check> {

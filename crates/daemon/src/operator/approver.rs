@@ -15,18 +15,19 @@ use keyless_core::{
     ApproveOnUse, Code, Error, SafeText, SecretPath,
     approval::{Asked, Decision, Field, Fields, Outcome, Request, RequestId, Status},
 };
-use keyless_vault::{Metadata, Vault};
-use tokio::sync::Mutex;
+use keyless_vault::{Metadata, Providers, Vault};
+use tokio::{sync::Mutex, task::spawn_blocking};
 use zeroize::Zeroizing;
 
 use super::{
     CheckWhen, Operator,
     given::{Given, Occasion},
-    shown::{Answer, Known, Named, Shown},
+    shown::{Answer, Known, Named, Shown, UnknownPattern},
 };
 use crate::{
     broker::Broker,
     places::Places,
+    providers::providers,
     requests::{Requests, about},
 };
 
@@ -38,6 +39,8 @@ pub struct Approver {
     turn: Mutex<()>,
     /// How often every secret is asked about at least.
     floor: ApproveOnUse,
+    /// Where the operator's catalog and patterns are; without, what is bundled counts.
+    places: Option<Places>,
 }
 
 impl Approver {
@@ -46,14 +49,15 @@ impl Approver {
         let log = super::audit_log(&vault);
         let requests = Arc::new(Requests::new(&vault, log.clone()));
         let floor = ApproveOnUse::Never;
-        Self { operator: Operator::with_log(vault, log), requests, turn: Mutex::default(), floor }
+        let (turn, places) = (Mutex::default(), None);
+        Self { operator: Operator::with_log(vault, log), requests, turn, floor, places }
     }
 
     /// In the broker's own process.
     pub(crate) fn of(broker: &Broker) -> Self {
         let operator = Operator::with_log(Arc::clone(broker.vault()), broker.log().clone());
         let (requests, floor) = (Arc::clone(broker.requests()), ApproveOnUse::Never);
-        Self { operator, requests, turn: Mutex::default(), floor }
+        Self { operator, requests, turn: Mutex::default(), floor, places: None }
     }
 
     /// The same, where the profile asks about every secret at least as often as `floor` says.
@@ -65,7 +69,8 @@ impl Approver {
     /// Asks the services of values before they are saved, where the operator wants that.
     #[must_use]
     pub(crate) fn checking(self, places: &Places) -> Self {
-        Self { operator: self.operator.checking(places, CheckWhen::AsConfigured), ..self }
+        let operator = self.operator.checking(places, CheckWhen::AsConfigured);
+        Self { operator, places: Some(places.clone()), ..self }
     }
 
     /// The requests that wait, oldest first.
@@ -243,8 +248,24 @@ impl Approver {
             age_seconds: request.age_seconds(now),
             seconds_left: u64::try_from(end.duration_since(now).as_secs()).unwrap_or(0),
             known,
+            unknown_pattern: self.unknown_pattern(&request.asked).await,
             others: secrets.collect(),
         }
+    }
+
+    async fn unknown_pattern(&self, asked: &Asked) -> Option<UnknownPattern> {
+        let id = match asked {
+            Asked::MetadataProposal { fields, .. } | Asked::NewPathProposal { fields } => fields,
+            Asked::Provision { declared } => declared,
+            _ => return None,
+        };
+        let (id, places) = (id.pattern_id.clone()?, self.places.clone());
+        let look = move || {
+            // A catalog that can't be used is a matter of `keyless catalog`.
+            let known = places.and_then(|places| providers(&places).ok());
+            UnknownPattern::of(&id, &known.unwrap_or_else(Providers::bundled))
+        };
+        spawn_blocking(look).await.ok()?
     }
 }
 

@@ -4,7 +4,7 @@ use keyless_core::{
     ApproveOnUse, Destination, SecretPath,
     approval::{Asked, Decision, Field, Fields, Outcome, PackVerb, RequestId, Status},
 };
-use keyless_vault::{EnvName, Metadata, Secret, Upkeep};
+use keyless_vault::{EnvName, Metadata, Providers, Secret, Upkeep};
 use serde::{Deserialize, Serialize};
 
 use super::given::Given;
@@ -28,6 +28,9 @@ pub struct Shown {
     pub seconds_left: u64,
     /// What the vault knows of the secret; nothing when it does not have it.
     pub known: Option<Known>,
+    /// The pattern that it proposes, or that is declared of what a value is asked for, where nobody knows one of that name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unknown_pattern: Option<UnknownPattern>,
     /// The further secrets that an action means.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<Named>,
@@ -40,6 +43,16 @@ pub struct Named {
     pub path: SecretPath,
     /// What the vault knows of it; nothing when it does not have it.
     pub known: Option<Known>,
+}
+
+/// A pattern that neither the catalog nor the operator's own patterns have.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnknownPattern {
+    /// What it is called; the words of others.
+    pub id: String,
+    /// The one that may be meant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub near: Option<String>,
 }
 
 /// What is known of a field now.
@@ -172,6 +185,21 @@ impl Shown {
         let per_call = |known: &Known| known.approve_on_use == ApproveOnUse::PerCall;
         matches!(self.asked, Asked::UseApproval { per_call: true, .. })
             || self.secrets().any(|(_, known)| known.is_some_and(per_call))
+    }
+}
+
+impl UnknownPattern {
+    /// `id`, where it is unknown.
+    pub(crate) fn of(id: &str, known: &Providers) -> Option<Self> {
+        let near = || known.nearest(id).map(str::to_owned);
+        known.variant(id).is_none().then(|| Self { id: id.to_owned(), near: near() })
+    }
+
+    /// What that means, as a sentence; partly the words of others.
+    pub fn in_words(&self) -> String {
+        let near = self.near.as_ref().map(|near| format!(" The nearest is {near}."));
+        let near = near.unwrap_or_default();
+        format!("No pattern is called {}: nothing is checked or known by it.{near}", self.id)
     }
 }
 

@@ -84,6 +84,9 @@ reply! {
         pub rotate_every_days: Option<u32>,
         /// The token catalog's pattern.
         pub pattern_id: Option<Words>,
+        /// False where the catalog knows no pattern of that name, so that nothing is checked by it; else absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub pattern_known: Option<bool>,
         /// When a person is asked before it is used; absent when never.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schemars(with = "Option<Asking>")]

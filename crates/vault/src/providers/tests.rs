@@ -399,3 +399,17 @@ fn an_address_says_nothing_of_other_services_tokens() {
     let own = Providers::bundled().with(Tier::User, sly);
     assert_eq!(own.variant("github-pat").unwrap().0.provider_id, "acme");
 }
+
+#[test]
+fn a_slip_of_the_pen_is_near_to_what_was_meant() {
+    let known = Providers::bundled();
+    for (id, nearest) in [
+        ("npm-tokn", Some("npm-token")),
+        ("github-patt", Some("github-pat")),
+        ("npm", Some("npm-token")),
+        ("corp-internal-thing", None),
+        ("", None),
+    ] {
+        assert_eq!(known.nearest(id), nearest, "{id}");
+    }
+}

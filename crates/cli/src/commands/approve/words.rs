@@ -40,6 +40,7 @@ pub(super) fn describe(request: &Shown) -> String {
         }
         Asked::MetadataProposal { fields, .. } | Asked::NewPathProposal { fields } => {
             text.push_str(&proposal(request, fields));
+            text.push_str(&unknown_pattern(request));
         }
         Asked::Provision { .. } => {
             for field in [Field::Description, Field::RetrievalUrl] {
@@ -47,6 +48,7 @@ pub(super) fn describe(request: &Shown) -> String {
                     let _ = writeln!(text, "  Declared:  {}: {}", field.as_str(), visible(&now));
                 }
             }
+            text.push_str(&unknown_pattern(request));
             text.push_str("  It asks for the value.\n");
         }
         Asked::Rotation => {
@@ -86,6 +88,11 @@ fn proposal(request: &Shown, fields: &Fields) -> String {
         return "  It says nothing about it.\n".to_owned();
     }
     table(&["  FIELD", "PRESENT", "PROPOSED BY THE AGENT"], &rows)
+}
+
+fn unknown_pattern(request: &Shown) -> String {
+    let unknown = request.unknown_pattern.as_ref();
+    unknown.map(|it| format!("  Beware:    {}\n", visible(&it.in_words()))).unwrap_or_default()
 }
 
 /// What became of it, as a sentence.
@@ -137,6 +144,7 @@ pub(in crate::commands) fn visible(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use keyless_core::approval::{FileOp, PackVerb, WantedDeploy, WantedFile};
+    use keyless_daemon::UnknownPattern;
 
     use super::*;
 
@@ -150,6 +158,7 @@ mod tests {
             age_seconds: 5,
             seconds_left: 295,
             known: None,
+            unknown_pattern: None,
             others: Vec::new(),
         }
     }
@@ -178,6 +187,23 @@ mod tests {
         let text = describe(&request(Asked::metadata(fields)));
         let plain = anstream::adapter::strip_str(&text).to_string();
         assert!(plain.contains("  FIELD        PRESENT  PROPOSED BY THE AGENT\n  description  -        present: fine\n"), "{plain}");
+    }
+
+    #[test]
+    fn a_pattern_that_nobody_knows_is_told_with_the_nearest() {
+        let near = |near: Option<&str>| {
+            let pattern_id = Some("npm-tokn".to_owned());
+            let near = near.map(str::to_owned);
+            let unknown = UnknownPattern { id: "npm-tokn".to_owned(), near };
+            describe(&Shown {
+                unknown_pattern: Some(unknown),
+                ..request(Asked::metadata(Fields { pattern_id, ..Fields::default() }))
+            })
+        };
+        let told = "  Beware:    No pattern is called npm-tokn: nothing is checked or known by it.";
+        assert!(near(None).ends_with(&format!("{told}\n")), "{}", near(None));
+        let meant = near(Some("npm-token"));
+        assert!(meant.ends_with(&format!("{told} The nearest is npm-token.\n")), "{meant}");
     }
 
     #[test]

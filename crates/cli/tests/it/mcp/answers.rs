@@ -213,6 +213,46 @@ say('{ALLOWED}\\n'); expect('[NEW_KEY]: '); say('\\n'); expect('done.'); finish(
     assert_eq!(agent.status(&id), "ok");
 }
 
+/// No rule and no error: whoever answers sees it, and so does whoever looks later.
+#[test]
+fn a_pattern_that_nobody_knows_is_told_to_whoever_answers() {
+    let world = unlocked();
+    let mut agent = Agent::connect(&world);
+    let known = |agent: &mut Agent<'_>| {
+        agent.tool("secrets_describe", &about(TOKEN)).unwrap()["pattern_known"].clone()
+    };
+    let told = || {
+        let checks = world.keyless(&["doctor", "--json"]).run().json()["data"]["checks"].clone();
+        let mut checks = checks.as_array().unwrap().clone();
+        checks.retain(|check| check["id"] == "patterns.unknown");
+        checks
+    };
+    assert_eq!((known(&mut agent), told().len()), (json!(null), 0));
+    let propose = |agent: &mut Agent<'_>, id: &str| {
+        let fields = json!({ "pattern_id": id });
+        agent.ask("secrets_propose_metadata", &json!({ "path": TOKEN, "fields": fields }))
+    };
+    let id = propose(&mut agent, "npm-tokn");
+    let shown = approve(&world, &[&id, "--accept"]);
+    let text = shown.ok() + &shown.errors();
+    let words = "No pattern is called npm-tokn: nothing is checked or known by it. The nearest is npm-token.";
+    assert!(text.contains(words), "{text}");
+    assert_eq!(known(&mut agent), json!(false));
+    assert!(told()[0]["found"].as_str().unwrap().contains(words), "{:?}", told());
+    let index = "[secret.\"team/other/key\"]\npattern_id = \"corp-key\"\n";
+    world.home.write("keyless/index.toml", index).unwrap();
+    assert!(told()[1]["found"].as_str().unwrap().starts_with("team/other/key: No pattern"));
+
+    // One of the operator's own is known.
+    let pattern =
+        "[[pattern]]\nid = \"corp-key\"\ndisplay_name = \"Corp\"\nformat_regex = \"^corp_.+$\"\n";
+    world.home.write("keyless/patterns.d/corp.toml", pattern).unwrap();
+    let id = propose(&mut agent, "corp-key");
+    let shown = approve(&world, &[&id, "--accept"]);
+    assert!(!(shown.ok() + &shown.errors()).contains("No pattern"));
+    assert_eq!((known(&mut agent), told().len()), (json!(null), 0));
+}
+
 #[test]
 fn what_a_manifest_declares_stands_beside_a_proposal_and_over_a_value() {
     let world = unlocked();

@@ -91,8 +91,7 @@ fn proposals_are_taken_over_as_the_person_says() {
     let fields = json!({ "description": "Main token", "rotate_every_days": 60 });
     let changed =
         agent.ask("secrets_propose_metadata", &json!({ "path": TOKEN, "fields": fields }));
-    let proposed =
-        json!({ "suggested_path": "team/new/key", "metadata": { "description": "Found" } });
+    let proposed = json!({ "suggested_path": "team/new/key", "metadata": { "description": "Found", "pattern_id": "npm-tokn" } });
     let added = agent.ask("secrets_propose_new_path", &proposed);
     let declined = agent.ask("secrets_request_rotation", &about(TOKEN));
     let script = format!(
@@ -101,6 +100,7 @@ await page.getByLabel('Description').check();
 await page.getByRole('button', {{ name: 'Take over what is ticked' }}).click();
 await seen('{TOKEN}: done.');
 await page.goto(path('requests/{added}'));
+await seen('No pattern is called npm-tokn: nothing is checked or known by it. The nearest is npm-token.');
 await page.getByLabel('Path').fill('personal/new/key');
 await page.getByLabel('Description').check();
 await page.getByRole('button', {{ name: 'Register' }}).click(); await seen('done.');

@@ -44,11 +44,19 @@ pub(super) fn fields(scene: &Scene<'_>, proposed: &Proposed) -> Markup {
                         }
                         td .proposed data-head="Agent says" {
                             (plain(&proposed.text(field).unwrap_or_default()))
+                            @if field == Field::PatternId { (unknown_pattern(scene.shown)) }
                         }
                     }
                 }
             }
         }
+    }
+}
+
+/// That nobody knows the pattern that is proposed or declared.
+fn unknown_pattern(shown: &Shown) -> Markup {
+    html! {
+        @if let Some(unknown) = &shown.unknown_pattern { span .warn { (plain(&unknown.in_words())) } }
     }
 }
 
@@ -59,6 +67,9 @@ pub(super) fn declared(shown: &Shown) -> Markup {
             @if let Some(Present { text, by: By::Declaration }) = shown.present(field) {
                 div { dt { (field.title()) } dd { (plain(&text)) span .help { " (declared)" } } }
             }
+        }
+        @if let (Some(_), Some(declared)) = (&shown.unknown_pattern, shown.declared_pattern()) {
+            div { dt { (Field::PatternId.title()) } dd { (plain(declared)) (unknown_pattern(shown)) } }
         }
     }
 }

@@ -36,6 +36,7 @@ pub(in crate::commands::ui) fn pieces_of(shown: &Shown) -> Vec<Piece> {
         Asked::DeployApply { wanted } => deploy(&mut pieces, wanted),
         Asked::MetadataProposal { fields, .. } | Asked::NewPathProposal { fields } => {
             proposal(&mut pieces, shown, fields);
+            unknown_pattern(&mut pieces, shown);
         }
         Asked::Provision { .. } => {
             for field in [Field::Description, Field::RetrievalUrl] {
@@ -44,6 +45,7 @@ pub(in crate::commands::ui) fn pieces_of(shown: &Shown) -> Vec<Piece> {
                     pieces.push(Piece::fact(field.title(), words));
                 }
             }
+            unknown_pattern(&mut pieces, shown);
             pieces.push(Piece::ours("It asks for the value."));
         }
         Asked::Rotation => {
@@ -64,6 +66,12 @@ pub(in crate::commands::ui) fn pieces_of(shown: &Shown) -> Vec<Piece> {
         pieces.push(Piece::ours("A denial is remembered for ten minutes."));
     }
     pieces
+}
+
+fn unknown_pattern(pieces: &mut Vec<Piece>, shown: &Shown) {
+    if let Some(unknown) = &shown.unknown_pattern {
+        pieces.push(Piece::Fact("Beware", visible(&unknown.in_words()), Mood::Warn));
+    }
 }
 
 /// An agent's words, marked as such.
@@ -151,5 +159,42 @@ fn proposal(pieces: &mut Vec<Piece>, shown: &Shown, fields: &Fields) {
     }
     if fields.present().is_empty() {
         pieces.push(Piece::ours("The agent says nothing more about it."));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use keyless_core::approval::{RequestId, Status};
+    use keyless_daemon::UnknownPattern;
+
+    use super::*;
+
+    #[test]
+    fn a_pattern_that_nobody_knows_is_told() {
+        let shown = |asked: Asked| Shown {
+            id: RequestId::parse("prov-abababababab").unwrap(),
+            path: Some(keyless_core::SecretPath::parse("team/npm/key").unwrap()),
+            asked,
+            session: "m-1".to_owned(),
+            status: Status::Pending,
+            age_seconds: 5,
+            seconds_left: 295,
+            known: None,
+            unknown_pattern: Some(UnknownPattern {
+                id: "npm-tokn\u{202e}".to_owned(),
+                near: Some("npm-token".to_owned()),
+            }),
+            others: Vec::new(),
+        };
+        for asked in [Asked::metadata(Fields::default()), Asked::provision()] {
+            let pieces = pieces_of(&shown(asked));
+            let told = pieces.iter().find_map(|piece| match piece {
+                Piece::Fact("Beware", words, Mood::Warn) => Some(words.as_str()),
+                _ => None,
+            });
+            let words = "No pattern is called npm-tokn\\u{202e}: nothing is checked or known by it. \
+                         The nearest is npm-token.";
+            assert_eq!(told, Some(words));
+        }
     }
 }
