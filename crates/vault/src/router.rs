@@ -316,6 +316,11 @@ impl Router {
         self.sources.values().flat_map(|declared| declared.backend.files())
     }
 
+    /// What stands in the operator's file and nothing reads.
+    pub(crate) fn unread(&self) -> &[String] {
+        self.config.unread()
+    }
+
     /// Whether a source goes by this name in a handle.
     pub(crate) fn has_provider(&self, provider: &str) -> bool {
         let mut sources = self.sources.iter();

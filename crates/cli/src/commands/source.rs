@@ -48,7 +48,7 @@ async fn list(ui: &Ui, args: SourceListArgs) -> Result<ExitCode, Error> {
     let mut data = json!({ "sources": kinds });
     // How they are takes their credentials, so the factor; without any, nobody is asked for it.
     let config = RouterConfig::load(&places.sources_file())?;
-    warn_of_unread(ui, &config);
+    warn_of_unread(ui, config.unread());
     warn_of_secrets_file(ui);
     if config.declares_any() {
         let (_, vault) = unlock_vault(&args.factor).await?;
@@ -61,8 +61,10 @@ async fn list(ui: &Ui, args: SourceListArgs) -> Result<ExitCode, Error> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn warn_of_unread(ui: &Ui, config: &RouterConfig) {
-    config.unread().iter().for_each(|said| ui.warn(format!("sources.toml: {}", visible(said))));
+fn warn_of_unread(ui: &Ui, unread: &[String]) {
+    for said in unread {
+        ui.warn(format!("sources.toml: {}", visible(said)));
+    }
 }
 
 /// Of a file that can't be used no value comes, whatever the sources say.
@@ -124,8 +126,8 @@ async fn browse(ui: &Ui, args: BrowseArgs) -> Result<ExitCode, Error> {
 }
 
 async fn check(ui: &Ui, args: CheckArgs) -> Result<ExitCode, Error> {
-    let (places, vault) = unlock_vault(&args.factor).await?;
-    warn_of_unread(ui, &RouterConfig::load(&places.sources_file())?);
+    let (_, vault) = unlock_vault(&args.factor).await?;
+    warn_of_unread(ui, vault.unread_of_sources());
     warn_of_secrets_file(ui);
     let mut secrets = vault.list().await?.to_vec();
     if !args.paths.is_empty() {

@@ -160,6 +160,11 @@ impl Vault {
         router.files().collect()
     }
 
+    /// What stands in sources.toml and nothing reads: fragments of sentences.
+    pub fn unread_of_sources(&self) -> &[String] {
+        self.router.as_ref().map(Router::unread).unwrap_or_default()
+    }
+
     /// Puts a value where a routed secret is kept; `false` when that is the store.
     pub(super) async fn put_at_source(&self, value: &SecretValue) -> Result<bool, Error> {
         let index = self.index().await?;
