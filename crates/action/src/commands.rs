@@ -14,7 +14,7 @@ use crate::{
     kept::{self, RENDERED_MODE, Rendered, SECURE_DIRECTORY, Shelf},
     material::{Material, Materials},
     ports::{Command, Entry, Exchanged, File, Known, Reach},
-    script::{Stand, in_arguments, prelude, script, variable},
+    script::{Reading, Stand, prelude, variable},
     sdk::Providers,
 };
 
@@ -32,10 +32,8 @@ pub(crate) struct Prepared {
 /// Finds what is wrong with an action, `act_…`, before anything is opened for it.
 pub(crate) fn check(deed: &Deed, action_id: &str, providers: &Providers) -> Result<(), Error> {
     match deed {
-        Deed::Exec { template } => script(template, |_| Ok(Stand::Variable(0))).map(drop),
-        Deed::InjectStdin { command, .. } | Deed::InjectTempfile { command, .. } => {
-            script(command, |_| Ok(Stand::Variable(0))).map(drop)
-        }
+        Deed::Exec { template } => fits(template),
+        Deed::InjectStdin { command, .. } | Deed::InjectTempfile { command, .. } => fits(command),
         Deed::Template { output_path, .. } => {
             kept::output_path(output_path.as_deref(), action_id).map(drop)
         }
@@ -46,6 +44,10 @@ pub(crate) fn check(deed: &Deed, action_id: &str, providers: &Providers) -> Resu
             providers.check(provider, service, operation, parameters)
         }
     }
+}
+
+fn fits(template: &str) -> Result<(), Error> {
+    Reading::of(template)?.script(|_| Ok(Stand::Variable(0))).map(drop)
 }
 
 /// Whether anything runs for an action.
@@ -148,7 +150,8 @@ impl<'a> Preparing<'a> {
         // Numbered as they first appear in the command.
         let mut numbers: Vec<usize> = Vec::new();
         let materials = self.materials;
-        let body = script(template, |handle| {
+        let reading = Reading::of(template)?;
+        let body = reading.script(|handle| {
             if let Some(path) = paths.get(handle.as_written()) {
                 return Ok(Stand::Path(path.clone()));
             }
@@ -163,17 +166,17 @@ impl<'a> Preparing<'a> {
             let bytes = self.text_of(&materials.all()[*material]);
             self.environment.push((variable(number), bytes));
         }
-        self.warn_of_arguments(template, paths);
+        self.warn_of_arguments(&reading, paths);
         self.script = prelude(numbers.len()) + &body;
         Ok(())
     }
 
     /// Says which values other accounts of the machine may read: no namespace keeps a process's arguments from those who
     /// list all processes from outside.
-    fn warn_of_arguments(&mut self, template: &str, paths: &BTreeMap<String, String>) {
-        for handle in in_arguments(template) {
+    fn warn_of_arguments(&mut self, reading: &Reading, paths: &BTreeMap<String, String>) {
+        for handle in reading.in_arguments() {
             let name = handle.as_written();
-            let material = self.materials.of(&handle).ok().filter(|_| !paths.contains_key(name));
+            let material = self.materials.of(handle).ok().filter(|_| !paths.contains_key(name));
             if material.is_none_or(|(_, material)| material.secret.entry != Entry::Value) {
                 continue;
             }

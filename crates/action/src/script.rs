@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 
 use keyless_core::{
     Code, Error, Handle, SafeText, TemplatePart, parse_template,
-    shell::{self, Context},
+    shell::{self, Context, Script},
 };
 
 /// A variable that holds one secret.
@@ -25,62 +25,72 @@ pub(crate) enum Stand {
     Path(String),
 }
 
-/// The script for a template; `stand` says what each of its handles becomes.
-pub(crate) fn script(
-    template: &str,
-    mut stand: impl FnMut(&Handle) -> Result<Stand, Error>,
-) -> Result<String, Error> {
-    let parts = parse_template(template).map_err(|error| unfit(&error.to_string()))?;
-    let outline = outline(&parts);
-    let read = shell::lex(&outline).map_err(|error| {
-        let words = SafeText::words("the command can't be read as a shell would: ");
-        Error::with(Code::PlaceholderInvalid, words.as_they_wrote(&error.to_string()))
-    })?;
-    let mut script = String::new();
-    let mut at = 0;
-    for part in &parts {
-        match part {
-            TemplatePart::Text(text) => {
-                script.push_str(text);
-                at += text.len();
-            }
-            TemplatePart::Handle(handle) => {
-                let context = read.context_at(at);
-                let written = if context == Context::Comment {
-                    format!("{{nl:{handle}}}")
-                } else {
-                    is_apart(handle, context, &script)?;
-                    place(handle, context, &stand(handle)?)?
-                };
-                script.push_str(&written);
-                at += STAND_IN.len();
-            }
-        }
-    }
-    Ok(script)
+/// A command with placeholders, read once as a shell will.
+pub(crate) struct Reading {
+    parts: Vec<TemplatePart>,
+    read: Script,
 }
 
-/// The handles of a template that stand in the arguments of a program, which whoever may list processes reads there. What
-/// the shell does itself has none.
-pub(crate) fn in_arguments(template: &str) -> Vec<Handle> {
-    let Ok(parts) = parse_template(template) else { return Vec::new() };
-    let Ok(read) = shell::lex(&outline(&parts)) else { return Vec::new() };
-    let is_own = |name: &str| OF_THE_SHELL.contains(&name);
-    let programs = read.commands.iter().filter(|command| !command.program().is_none_or(is_own));
-    let words: Vec<_> = programs.flat_map(|command| &command.words).collect();
-    let (mut at, mut handles) = (0, Vec::new());
-    for part in parts {
-        match part {
-            TemplatePart::Text(text) => at += text.len(),
-            TemplatePart::Handle(handle) => {
-                if words.iter().any(|word| word.span.contains(&at)) {
-                    handles.push(handle);
+impl Reading {
+    pub(crate) fn of(template: &str) -> Result<Self, Error> {
+        let parts = parse_template(template).map_err(|error| unfit(&error.to_string()))?;
+        let read = shell::lex(&outline(&parts)).map_err(|error| {
+            let words = SafeText::words("the command can't be read as a shell would: ");
+            Error::with(Code::PlaceholderInvalid, words.as_they_wrote(&error.to_string()))
+        })?;
+        Ok(Self { parts, read })
+    }
+
+    /// Its script; `stand` says what each of its handles becomes.
+    pub(crate) fn script(
+        &self,
+        mut stand: impl FnMut(&Handle) -> Result<Stand, Error>,
+    ) -> Result<String, Error> {
+        let mut script = String::new();
+        let mut at = 0;
+        for part in &self.parts {
+            match part {
+                TemplatePart::Text(text) => {
+                    script.push_str(text);
+                    at += text.len();
                 }
-                at += STAND_IN.len();
+                TemplatePart::Handle(handle) => {
+                    let context = self.read.context_at(at);
+                    let written = if context == Context::Comment {
+                        format!("{{nl:{handle}}}")
+                    } else {
+                        is_apart(handle, context, &script)?;
+                        place(handle, context, &stand(handle)?)?
+                    };
+                    script.push_str(&written);
+                    at += STAND_IN.len();
+                }
             }
         }
+        Ok(script)
     }
-    handles
+
+    /// The handles that stand in the arguments of a program, which whoever may list processes reads there. What the
+    /// shell does itself has none.
+    pub(crate) fn in_arguments(&self) -> Vec<&Handle> {
+        let is_own = |name: &str| OF_THE_SHELL.contains(&name);
+        let commands = self.read.commands.iter();
+        let programs = commands.filter(|command| !command.program().is_none_or(is_own));
+        let words: Vec<_> = programs.flat_map(|command| &command.words).collect();
+        let (mut at, mut handles) = (0, Vec::new());
+        for part in &self.parts {
+            match part {
+                TemplatePart::Text(text) => at += text.len(),
+                TemplatePart::Handle(handle) => {
+                    if words.iter().any(|word| word.span.contains(&at)) {
+                        handles.push(handle);
+                    }
+                    at += STAND_IN.len();
+                }
+            }
+        }
+        handles
+    }
 }
 
 /// What every shell of ours does without starting anything, whatever it is given.

@@ -4,12 +4,19 @@ use std::process::Command;
 
 use super::*;
 
+fn scripted(
+    template: &str,
+    stand: impl FnMut(&Handle) -> Result<Stand, Error>,
+) -> Result<String, Error> {
+    Reading::of(template)?.script(stand)
+}
+
 /// Everything that a careless substitution would trip over.
 const VALUE: &str = "a  b *'\"$(id)`id`\\n;{{nl:x}}\nz";
 
 fn run(shell: &str, template: &str) -> String {
     let mut numbers: Vec<String> = Vec::new();
-    let text = script(template, |handle| {
+    let text = scripted(template, |handle| {
         let name = handle.as_written().to_owned();
         let known = numbers.iter().position(|known| *known == name);
         Ok(Stand::Variable(known.unwrap_or_else(|| {
@@ -103,14 +110,14 @@ fn where_a_shell_would_not_expand_is_refused() {
         "echo \"unclosed {{nl:A}}",
         "echo {{nl:A",
     ] {
-        let refused = script(template, |_| Ok(Stand::Variable(0))).unwrap_err();
+        let refused = scripted(template, |_| Ok(Stand::Variable(0))).unwrap_err();
         assert_eq!(refused.code(), Code::PlaceholderInvalid, "{template}");
     }
 }
 
 #[test]
 fn a_backslash_is_refused_with_the_way_out() {
-    let refused = script(r#"echo "DOMAIN\{{nl:A}}""#, |_| Ok(Stand::Variable(0))).unwrap_err();
+    let refused = scripted(r#"echo "DOMAIN\{{nl:A}}""#, |_| Ok(Stand::Variable(0))).unwrap_err();
     let words = refused.detail().as_str();
     assert_eq!(words, r"a shell can't expand A right after a backslash; write \\ for one");
 }
@@ -120,7 +127,7 @@ fn a_name_and_a_descriptor_are_refused_with_the_reason() {
     for (template, reason) in
         [("FOO_{{nl:A}}=1 env", "in a variable's name"), ("exec {{nl:A}}>f", "as a descriptor")]
     {
-        let refused = script(template, |_| Ok(Stand::Variable(0))).unwrap_err();
+        let refused = scripted(template, |_| Ok(Stand::Variable(0))).unwrap_err();
         assert_eq!(refused.detail().as_str(), format!("a shell can't expand A {reason}"));
     }
 }
