@@ -37,7 +37,8 @@ use crate::commands::pack::PackArgs;
 pub(crate) use self::{
     action::{ActionCommand, ExecArgs, SubmitArgs, TermArgs},
     agent::{
-        AgentAttestArgs, AgentChangeArgs, AgentCommand, AgentName, AgentRegisterArgs, AgentShowArgs,
+        AgentAttestArgs, AgentChangeArgs, AgentCommand, AgentName, AgentRegisterArgs,
+        AgentRotateArgs, AgentShowArgs,
     },
     audit::{
         AcceptBreakArgs, AuditCommand, CheckpointArgs, ExportArgs, ExportFormat, QueryArgs,

@@ -105,6 +105,8 @@ pub struct Agent {
 pub enum Action {
     /// An agent was registered.
     AgentRegister,
+    /// An agent got a new credential in place of its old one.
+    AgentRotate,
     /// An agent's state changed: activated, suspended, revoked.
     AgentTransition,
     /// A person answered a request.
@@ -451,6 +453,7 @@ impl Action {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::AgentRegister => "agent_register",
+            Self::AgentRotate => "agent_rotate",
             Self::AgentTransition => "agent_transition",
             Self::Answer => "answer",
             Self::Ask => "ask",

@@ -124,8 +124,8 @@ pub use crate::{
     log_breaks::{BreaksSeen, accept_log_breaks},
     log_keeping::{AuditConfig, annotate_log, remove_old_log, rotate_log, rotate_log_keys},
     nl::{
-        Agents, CREDENTIAL_NOTE, NlClient, NlIdentity, Registrar, Registration, registered,
-        serve_nl_stdio,
+        Agents, CREDENTIAL_NOTE, NlClient, NlIdentity, OPERATOR, Registrar, Registration,
+        registered, serve_nl_stdio,
     },
     notes::{Note, Notes, RequestNote},
     opening::open_vault,

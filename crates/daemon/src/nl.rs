@@ -60,7 +60,7 @@ pub(crate) use self::{
     webhooks::{HookKey, Telling, tell_all},
 };
 pub use self::{
-    agents::{Agents, CREDENTIAL_NOTE, Registrar, Registration, registered},
+    agents::{Agents, CREDENTIAL_NOTE, OPERATOR, Registrar, Registration, registered},
     bridge::{NlClient, NlIdentity, serve_stdio as serve_nl_stdio},
     webhooks::{HookUrl, Webhook},
 };

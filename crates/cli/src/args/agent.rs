@@ -47,6 +47,12 @@ Examples:
 Examples:
   keyless agent revoke 550e8400-e29b-41d4-a716-446655440000 --reason 'project is over'")]
     Revoke(AgentChangeArgs),
+    /// Give an agent a new credential, shown once; the old one is refused from then on
+    #[command(after_help = "\
+Examples:
+  keyless agent rotate nl://acme.corp/bot/1.0.0 --reason 'it was in a log'
+  keyless agent rotate 550e8400-e29b-41d4-a716-446655440000 --credential-file bot.credential")]
+    Rotate(AgentRotateArgs),
     /// Show one agent
     #[command(after_help = "Examples:\n  keyless agent show 550e8400-e29b-41d4-a716-446655440000")]
     Show(AgentShowArgs),
@@ -115,6 +121,21 @@ pub(crate) struct AgentChangeArgs {
     /// Why, for the log
     #[arg(long, value_name = "TEXT", default_value = "by the operator")]
     pub(crate) reason: String,
+    #[command(flatten)]
+    pub(crate) factor: FactorArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AgentRotateArgs {
+    /// Its instance, or its URI where one agent has it
+    #[arg(value_name = "AGENT")]
+    pub(crate) agent: AgentName,
+    /// Why, for the log
+    #[arg(long, value_name = "TEXT", default_value = "by the operator")]
+    pub(crate) reason: String,
+    /// Write the credential to this new file, 0600, in place of showing it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) credential_file: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) factor: FactorArgs,
 }

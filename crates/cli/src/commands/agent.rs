@@ -1,6 +1,6 @@
 //! `keyless agent`: who agents are, and their lives.
 
-use std::process::ExitCode;
+use std::{path::Path, process::ExitCode};
 
 use jiff::SignedDuration;
 use keyless_core::{
@@ -9,7 +9,7 @@ use keyless_core::{
     grant::GrantState,
 };
 use keyless_daemon::{
-    Agents, CREDENTIAL_NOTE, Config, Registrar, Registration, counted,
+    Agents, CREDENTIAL_NOTE, Config, OPERATOR, Registrar, Registration, counted,
     nl::{
         attestation::{self, Attestation},
         delegations::Delegations,
@@ -25,7 +25,7 @@ use super::{check_private, unlock_vault, write_private};
 use crate::{
     args::{
         AgentAttestArgs, AgentChangeArgs, AgentCommand, AgentName, AgentRegisterArgs,
-        AgentShowArgs, FactorArgs,
+        AgentRotateArgs, AgentShowArgs, FactorArgs,
     },
     ui::{Ui, fields, table},
 };
@@ -40,6 +40,7 @@ pub(super) async fn run(ui: &Ui, command: AgentCommand) -> Result<ExitCode, Erro
         AgentCommand::Register(args) => register(ui, *args).await?,
         AgentCommand::Reset(args) => reset(ui, &args).await?,
         AgentCommand::Revoke(args) => change(ui, "agent revoke", args, AgentState::Revoked).await?,
+        AgentCommand::Rotate(args) => rotate(ui, &args).await?,
         AgentCommand::Show(args) => show(ui, &args).await?,
         AgentCommand::Suspend(args) => {
             change(ui, "agent suspend", args, AgentState::Suspended).await?;
@@ -75,7 +76,7 @@ async fn register(ui: &Ui, args: AgentRegisterArgs) -> Result<(), Error> {
         scope: scope(&args),
         session_context: args.context.iter().cloned().collect(),
         life,
-        registered_by: "operator".to_owned(),
+        registered_by: OPERATOR.to_owned(),
         parent: args.parent.clone(),
         metadata: args
             .risk
@@ -89,18 +90,7 @@ async fn register(ui: &Ui, args: AgentRegisterArgs) -> Result<(), Error> {
     let agents = Agents::new(&vault, keyless_daemon::audit_log(&vault))?;
     let (aid, credential) = agents.register(registration, Registrar::Operator).await?;
     let instance = &aid.instance_id;
-    let shown = match &args.credential_file {
-        None => credential.as_str(),
-        Some(file) => {
-            let text = Zeroizing::new(format!("{}\n", *credential));
-            write_private(file, text.as_bytes())?;
-            ""
-        }
-    };
-    let kept = match &args.credential_file {
-        None => format!("{shown}\n{CREDENTIAL_NOTE}"),
-        Some(file) => format!("in {}", file.display()),
-    };
+    let (shown, kept) = handed_out(&credential, args.credential_file.as_deref())?;
     let grants = list_grants(vault.store()).await?;
     let is_granted = grants.iter().any(|shown| {
         shown.state == GrantState::Active
@@ -114,11 +104,40 @@ async fn register(ui: &Ui, args: AgentRegisterArgs) -> Result<(), Error> {
         "It may use no secret until there is a grant: keyless grant create."
     };
     let words = format!(
-        "Registered {}.\nInstance:   {instance}\nCredential: {kept}\n{next}\n",
-        aid.agent_uri
+        "Registered {}.\nInstance:   {instance}\nCredential: {}\n{next}\n",
+        aid.agent_uri, *kept
     );
-    ui.answer("agent register", &registered(&aid, shown), &words);
+    ui.answer("agent register", &registered(&aid, &shown), &words);
     Ok(())
+}
+
+async fn rotate(ui: &Ui, args: &AgentRotateArgs) -> Result<(), Error> {
+    check_private(args.credential_file.as_deref())?;
+    let agents = agents(&args.factor).await?;
+    let instance = one(&agents, &args.agent).await?.instance_id;
+    let (aid, credential) = agents.rotate(&instance, None, &args.reason).await?;
+    let (shown, kept) = handed_out(&credential, args.credential_file.as_deref())?;
+    let words = format!(
+        "{} has a new credential; the old one is refused from now on.\n\
+         Instance:   {instance}\nCredential: {}\n",
+        aid.agent_uri, *kept
+    );
+    ui.answer("agent rotate", &registered(&aid, &shown), &words);
+    Ok(())
+}
+
+/// A credential on its only way out: what is shown of it as data, and in words.
+fn handed_out(
+    credential: &Zeroizing<String>,
+    file: Option<&Path>,
+) -> Result<(Zeroizing<String>, Zeroizing<String>), Error> {
+    let Some(file) = file else {
+        let words = format!("{}\n{CREDENTIAL_NOTE}", **credential);
+        return Ok((credential.clone(), Zeroizing::new(words)));
+    };
+    let text = Zeroizing::new(format!("{}\n", **credential));
+    write_private(file, text.as_bytes())?;
+    Ok((Zeroizing::default(), Zeroizing::new(format!("in {}", file.display()))))
 }
 
 /// The agent that is meant. By its URI it is the one that has it and is not revoked; of several, none.

@@ -45,12 +45,14 @@ message_types! {
     RevocationRequest = "revocation_request",
     RevocationResponse = "revocation_response",
     RotationNotification = "rotation_notification",
-    // Ours: what MCP's tools ask for, and a token's subject, which chapter 08 has no messages for.
+    // Ours: what chapter 08 has no messages for. MCP's tools ask so, a token's subject, and whose credential is old.
     XAcceptDelegation = "x_keyless_accept_delegation",
     XAccess = "x_keyless_access",
     XCheckAccess = "x_keyless_check_access",
+    XCredential = "x_keyless_credential",
     XDelegation = "x_keyless_delegation",
     XListSecrets = "x_keyless_list_secrets",
+    XRotateCredential = "x_keyless_rotate_credential",
     XSecrets = "x_keyless_secrets",
 }
 
@@ -79,6 +81,7 @@ impl MessageType {
             Self::XAcceptDelegation => Self::XDelegation,
             Self::XCheckAccess => Self::XAccess,
             Self::XListSecrets => Self::XSecrets,
+            Self::XRotateCredential => Self::XCredential,
             _ => Self::Error,
         }
     }

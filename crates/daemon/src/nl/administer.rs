@@ -26,7 +26,7 @@ use self::wanted::AnswerableKind;
 pub(super) use self::wanted::Wanted;
 use super::{
     acting::Ending,
-    agents::{Registrar, Registration, as_logged, is_below, registered},
+    agents::{Registrar, Registration, as_logged, is_below, is_of_administrator, registered},
     answer::Outcome,
     caller::Caller,
     delegations::Revoker,
@@ -58,6 +58,13 @@ struct Revocation {
     revoke_delegations: bool,
     #[serde(default = "yes")]
     cancel_inflight: bool,
+}
+
+/// Whose credential is to be another one, and why.
+#[derive(Deserialize)]
+struct Rotation {
+    instance_id: Option<String>,
+    reason: Option<String>,
 }
 
 #[derive(Clone, Copy, Deserialize)]
@@ -124,6 +131,41 @@ impl NlService {
         let by = Registrar::Administrator(administrator);
         let (aid, credential) = self.agents.register(registration, by).await?;
         Ok(Outcome::done(MessageType::AgentRegisterAck, 201, registered(&aid, &credential)))
+    }
+
+    /// `x_keyless_rotate_credential`: a new credential in place of the caller's own, or, to an administrator, of an
+    /// agent's that an administrator has registered in its organization, within its bounds.
+    pub(super) async fn rotate_credential(
+        &self,
+        caller: &Caller,
+        payload: &Map<String, Value>,
+    ) -> Result<Outcome, NlFault> {
+        let wanted: Rotation = read(payload)?;
+        if caller.acting.is_some() {
+            return Err(no_administrator());
+        }
+        let own = &caller.aid.instance_id;
+        let instance = match &wanted.instance_id {
+            None => own.clone(),
+            Some(named) => InstanceId::parse(named).ok_or_else(no_administrator)?,
+        };
+        if instance != *own {
+            self.may_rotate(caller, &instance).await?;
+        }
+        let reason = wanted.reason.as_deref().unwrap_or("by message");
+        let (aid, credential) = self.agents.rotate(&instance, Some(&caller.aid), reason).await?;
+        Ok(Outcome::done(MessageType::XCredential, 200, registered(&aid, &credential)))
+    }
+
+    /// Who holds an agent's credential may do what it may, so nobody gets one of an agent whose first they were not
+    /// shown: those that the operator registered are the operator's, and sub-agents may be.
+    async fn may_rotate(&self, caller: &Caller, instance: &InstanceId) -> Result<(), NlFault> {
+        let administrator = self.administrator(caller, MessageType::XRotateCredential).await?;
+        let aid = self.agents.show(instance).await.map_err(|_| no_administrator())?;
+        let is_theirs = aid.organization_id == administrator.organization_id
+            && is_of_administrator(&aid)
+            && Registrar::Administrator(administrator).allow(&aid).is_ok();
+        if is_theirs { Ok(()) } else { Err(no_administrator()) }
     }
 
     /// An agent's own identity; to an administrator, that of each agent of its organization.

@@ -6,6 +6,7 @@
 
 mod credential;
 mod registration;
+mod rotation;
 mod sessions;
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
@@ -24,7 +25,7 @@ use tokio::sync::Semaphore;
 use zeroize::Zeroizing;
 
 pub(super) use self::registration::identity;
-pub use self::registration::{CREDENTIAL_NOTE, Registrar, Registration, registered};
+pub use self::registration::{CREDENTIAL_NOTE, OPERATOR, Registrar, Registration, registered};
 use crate::broker::{agent as keyless_agent, fill_random, plain_entry};
 
 /// Credentials that are hashed at the same time: each takes 19 MiB.
@@ -330,6 +331,12 @@ fn actor(by: Authority, aid: &Aid) -> audit::Agent {
         Authority::Operator => keyless_agent("operator", "operator"),
         Authority::Upkeep => keyless_agent("broker", "broker"),
     }
+}
+
+/// Whether an administrator has registered an agent, for a person that it named.
+pub(super) fn is_of_administrator(aid: &Aid) -> bool {
+    let by = aid.delegated_by.as_ref();
+    by.is_some_and(|by| by.kind == "human" && by.identifier != OPERATOR)
 }
 
 /// The agent of an instance.

@@ -219,7 +219,8 @@ impl NlService {
         let done = match message.kind {
             MessageType::ActionRequest
             | MessageType::AgentRegister
-            | MessageType::DelegationRequest => self.once(&caller, message, received).await,
+            | MessageType::DelegationRequest
+            | MessageType::XRotateCredential => self.once(&caller, message, received).await,
             _ => self.ask(&caller, message).await.map(Arc::new),
         };
         match done {
@@ -344,6 +345,9 @@ impl NlService {
                 return Err(Code::ThreatTooHigh.into());
             }
             MessageType::AgentRegister => self.register_agent(caller, &message.payload).await?,
+            MessageType::XRotateCredential => {
+                self.rotate_credential(caller, &message.payload).await?
+            }
             _ => self.create_delegation(caller, &message.payload).await?,
         };
         let outcome = Arc::new(outcome);
@@ -351,7 +355,9 @@ impl NlService {
         if outcome.is_settled {
             let kept = match outcome.kind {
                 // A credential is shown once.
-                MessageType::AgentRegisterAck => Arc::new(registered_before()),
+                MessageType::AgentRegisterAck | MessageType::XCredential => {
+                    Arc::new(shown_before())
+                }
                 _ => Arc::clone(&outcome),
             };
             for first in [Some(first), envelope].into_iter().flatten() {
@@ -430,9 +436,9 @@ pub(super) fn fingerprint_of(aid: &Aid, kind: MessageType, said: &Value) -> Fing
     Fingerprint { instance: aid.instance_id.to_string(), digest: hasher.finalize().into() }
 }
 
-/// A registration that is sent again.
-fn registered_before() -> Outcome {
-    let words = SafeText::words("the agent was registered, and its credential is shown once");
+/// The answer to what was answered with a credential, and is sent again.
+fn shown_before() -> Outcome {
+    let words = SafeText::words("it was done, and a credential is shown once");
     let fault = NlFault::new(Code::MessageReplayed, words);
     Outcome::failed(MessageType::Error, json!({}), fault)
 }

@@ -115,3 +115,78 @@ fn an_administrator_does_its_work_over_a_unix_socket() {
 fn an_administrator_does_its_work_over_stdio() {
     administers("stdio");
 }
+
+/// Chapter 01, 11.5.
+#[test]
+fn an_agent_gets_a_new_credential_and_its_old_one_is_nobodys() {
+    let world = with_secrets();
+    let mut served = Served::start(&world);
+    let register = ["agent", "register", "nl://acme.corp/onboarding/1.0.0", "--administrator"];
+    let data = world.keyless(&[&register[..], &["--json"]].concat()).run().data();
+    served.know("admin", &data);
+    let instance = |served: &Served<'_>, name: &str| served.agents[name]["instance_id"].clone();
+    let own = |name: &str| json!({ "over": "http", "as": name, "method": "GET", "path": "/nl/v1/rotations" });
+    let rotate = |served: &Served<'_>, by: &str, whose: &str| {
+        let payload = json!({ "instance_id": instance(served, whose), "reason": "a test" });
+        json!({ "door": "http", "as": by, "send": ["x_keyless_rotate_credential", payload] })
+    };
+    // By the operator, while the agent works.
+    assert_eq!(served.client(&json!([own("agent")]))[0]["status"], 200);
+    let by = ["agent", "rotate", AGENT, "--reason", "it was in a log", "--json"];
+    let rotated = world.keyless(&by).run().data();
+    assert_eq!(rotated["aid"]["instance_id"], instance(&served, "agent"), "{rotated}");
+    assert_eq!(served.client(&json!([own("agent")]))[0]["status"], 401);
+    let mut credentials = vec![served.agents["agent"]["credential"].clone()];
+    served.know("agent", &rotated);
+    assert_eq!(served.client(&json!([own("agent")]))[0]["status"], 200);
+    // By itself; its connection, which was opened with the old one, is nobody's as well.
+    let asks = json!([["x_keyless_rotate_credential", {}], ["agent_get", {}]]);
+    let told = served.client(&json!([{ "over": "unix", "messages": asks }])).remove(0);
+    let rotated = &told[1]["payload"];
+    assert_eq!(rotated["credential"]["type"], "api_key", "{told}");
+    assert_eq!(told[2]["payload"]["error"]["code"], "NL-E100", "{told}");
+    credentials.push(served.agents["agent"]["credential"].clone());
+    served.know("agent", rotated);
+    // Another agent has no say in it, nor has an administrator about those that the operator registered.
+    let wanted = json!({
+        "agent_uri": WORKER, "organization_id": "local", "agent_type": "ci_cd_pipeline", "capabilities": ["exec"],
+        "delegated_by": { "type": "human", "identifier": "ann@acme.corp" }, "requested_ttl_hours": 2,
+    });
+    let registered = json!([{ "door": "http", "as": "admin", "send": ["agent_register", wanted] }]);
+    served.know("worker", &served.client(&registered).remove(0));
+    let answers = served.client(&json!([
+        rotate(&served, "helper", "worker"),
+        rotate(&served, "helper", "agent"),
+        rotate(&served, "admin", "agent"),
+        own("agent"),
+        rotate(&served, "admin", "worker"),
+        own("worker"),
+    ]));
+    for answer in &answers[..3] {
+        assert!(answer["error"].to_string().contains("NL-E100"), "{answer}");
+    }
+    assert_eq!(answers[3]["status"], 200, "{}", answers[3]);
+    assert_eq!(answers[5]["status"], 401, "{}", answers[5]);
+    credentials.push(served.agents["worker"]["credential"].clone());
+    served.know("worker", &answers[4]);
+    assert_eq!(served.client(&json!([own("worker")]))[0]["status"], 200, "{}", answers[4]);
+    let log = world.log();
+    let rotations = log.iter().filter(|entry| entry["action"] == "agent_rotate");
+    let by: Vec<_> =
+        rotations.map(|entry| (&entry["agent"]["uri"], &entry["detail"]["note"])).collect();
+    assert_eq!(by.len(), 3, "{by:?}");
+    assert_eq!(by[0].1, "credential rotated: it was in a log");
+    assert_eq!((by[1].0, by[2].0), (&json!(AGENT), &json!("nl://acme.corp/onboarding/1.0.0")));
+    let log = serde_json::to_string(&log).unwrap();
+    assert!(credentials.iter().all(|old| !log.contains(old.as_str().unwrap())));
+
+    // In a file, and of nobody who is no more.
+    let file = world.operator_file("bot.credential");
+    let place = file.to_str().unwrap();
+    let said = world.keyless(&["agent", "rotate", AGENT, "--credential-file", place]).run().ok();
+    let kept = std::fs::read_to_string(&file).unwrap();
+    assert!(kept.starts_with("nlk_") && !said.contains(kept.trim()), "{said}");
+    world.keyless(&["agent", "revoke", AGENT]).run().ok();
+    let refused = world.keyless(&["agent", "rotate", AGENT]).run();
+    assert!(refused.errors().contains("revoked"), "{}", refused.errors());
+}

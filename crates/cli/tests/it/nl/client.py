@@ -157,6 +157,7 @@ ADDRESSES = {
     "revocation_request": ("POST", "/nl/v1/revocations"),
     "rotation_notification": ("GET", "/nl/v1/rotations?since={since}"),
     "x_keyless_accept_delegation": ("POST", "/nl/v1/delegations/{token_id}/accept"),
+    "x_keyless_rotate_credential": ("POST", "/nl/v1/agents/{instance_id}/credential"),
 }
 
 

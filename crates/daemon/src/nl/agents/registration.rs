@@ -16,6 +16,8 @@ use crate::broker::agent as keyless_agent;
 
 /// What is said of a credential.
 pub const CREDENTIAL_NOTE: &str = "Kept as a hash alone; it can't be shown again.";
+/// Who answers for the agents that are registered at the command line.
+pub const OPERATOR: &str = "operator";
 /// The vendor in the URIs of Keyless's own sessions.
 const OWN_VENDOR: &str = "keyless.dev";
 
@@ -62,7 +64,7 @@ pub enum Registrar<'a> {
 impl Registrar<'_> {
     /// Whether they may register this one. An agent gives nothing that it has not itself, makes no administrator, and nobody
     /// that passes for a session of Keyless.
-    pub(super) fn allow(self, aid: &Aid) -> Result<(), Error> {
+    pub(in crate::nl) fn allow(self, aid: &Aid) -> Result<(), Error> {
         let (Self::Administrator(above) | Self::Parent(above)) = self else { return Ok(()) };
         let mut more = aid.exceeds(above);
         more.extend(aid.is_administrator().then_some("metadata.administrator"));

@@ -17,7 +17,7 @@ use super::{Agents, Registration, identity};
 use crate::broker::agent as keyless_agent;
 
 /// What no credential hashes to.
-const NO_CREDENTIAL: &str = "none";
+pub(super) const NO_CREDENTIAL: &str = "none";
 /// The longest that a session is an agent.
 const LIFE: SignedDuration = SignedDuration::from_hours(7 * 24);
 

@@ -29,6 +29,9 @@ pub(super) fn route(method: &str, path: &str) -> Option<Route> {
         ("POST", ["actions"]) => message(MessageType::ActionRequest),
         ("POST", ["agents", "register"]) => message(MessageType::AgentRegister),
         ("GET", ["agents", id]) => of(MessageType::AgentGet, "instance_id", id),
+        ("POST", ["agents", id, "credential"]) => {
+            of(MessageType::XRotateCredential, "instance_id", id)
+        }
         ("POST", ["delegations"]) => message(MessageType::DelegationRequest),
         ("POST", ["delegations", id, "accept"]) => {
             of(MessageType::XAcceptDelegation, "token_id", id)
