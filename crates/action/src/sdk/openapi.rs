@@ -1,6 +1,6 @@
 //! An OpenAPI 3 document of the operator's as a provider: operations by their `operationId`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -42,6 +42,7 @@ pub(super) fn provider(name: &str, document: &Value) -> Result<Provider, String>
         headers: BTreeMap::new(),
         body: BodyForm::Json,
         operations,
+        known: BTreeSet::new(),
         withheld: Vec::new(),
     })
 }

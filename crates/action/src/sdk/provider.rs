@@ -1,6 +1,9 @@
 //! A provider as data: a base address, the place of its credential, its operations.
 
-use std::{collections::BTreeMap, fmt::Write as _};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
+};
 
 use keyless_core::{Authority, Code, Error, RequestFacts, SafeText, Scheme};
 use serde::Deserialize;
@@ -26,6 +29,9 @@ pub(super) struct Provider {
     pub(super) body: BodyForm,
     #[serde(default)]
     pub(super) operations: Vec<Operation>,
+    /// What `*` stands for, as `service.operation`; any word where nothing is listed.
+    #[serde(default)]
+    pub(super) known: BTreeSet<String>,
     /// `METHOD /path` patterns of what is not called: it answers with a credential.
     #[serde(default)]
     pub(super) withheld: Vec<String>,
@@ -179,8 +185,12 @@ impl Provider {
             !text.is_empty()
                 && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b))
         };
+        let is_known =
+            self.known.is_empty() || self.known.contains(&format!("{service}.{operation}"));
         let listed = self.operations.iter().find(|listed| {
-            let is = |listed: &str, wanted: &str| listed == wanted || listed == "*" && word(wanted);
+            let is = |listed: &str, wanted: &str| {
+                listed == wanted || listed == "*" && is_known && word(wanted)
+            };
             is(&listed.service, service) && is(&listed.name, operation)
         });
         if let Some(listed) = listed {

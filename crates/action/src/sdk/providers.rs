@@ -239,6 +239,13 @@ mod tests {
             bearer,
             "channel=%23a",
         );
+        // What is newer than the list.
+        check(
+            ("slack", "rest", "POST /chat.sendNow", json!({"channel": "#a"})),
+            "POST slack.com:443/api/chat.sendNow",
+            bearer,
+            "channel=%23a",
+        );
         check(
             ("openai", "models", "list", json!({})),
             "GET api.openai.com:443/v1/models",
@@ -273,6 +280,11 @@ mod tests {
         assert_eq!(refused("github", "rest", "GET /a/../b", none()), Code::BadRequest);
         assert_eq!(refused("github", "rest", "GET //evil.test", none()), Code::BadRequest);
         assert_eq!(refused("slack", "oauth", "v2.access", none()), Code::ActionBlocked);
+        // An operation that a service has not is not the service's to say.
+        assert_eq!(refused("slack", "chat", "postMesage", none()), Code::BadRequest);
+        assert_eq!(refused("slack", "chat.", "postMessage", none()), Code::BadRequest);
+        assert_eq!(refused("stripe", "charge", "list", none()), Code::BadRequest);
+        assert_eq!(refused("stripe", "charges", "delete", json!({"id": "c"})), Code::BadRequest);
         assert_eq!(
             refused("gitlab", "rest", "GET /projects/1/variables", none()),
             Code::ActionBlocked
