@@ -15,6 +15,7 @@ use keyless_egress::{Allowance, Limits, ProxyCredential, UpstreamProxy};
 use serde::Deserialize;
 
 use self::aliases::refuse_aliases;
+pub(crate) use self::nl::RatesConfig;
 pub use self::nl::{DetectionWord, NlConfig, NlTls};
 use crate::{
     desktop::DesktopConfig,
@@ -199,6 +200,7 @@ impl Config {
         config.audit.check()?;
         config.marks()?;
         config.nl.scale().map_err(|error| format!("[nl.threat]: {error}"))?;
+        config.nl.check_rates()?;
         if config.nl.max_depth() > MAX_DEPTH {
             return Err(format!("max_delegation_depth is 0 to {MAX_DEPTH}"));
         }
@@ -329,6 +331,8 @@ mod tests {
             detection = "record"
             tempfile_seconds = 300
             idle_hours = 0
+            [nl.rates]
+            address = 60
             [nl.threat]
             half_life_hours = 24
             weights = { T8 = 20, TX-1 = 0 }
@@ -341,6 +345,8 @@ mod tests {
         assert_eq!(config.pack.approve_apply, ApproveApply::Tools);
         assert_eq!(config.egress.policy, PolicyWord::Allowlist);
         assert_eq!(config.nl.tempfile_life(), Duration::from_mins(5));
+        let rates = config.nl.rates;
+        assert_eq!([rates.agent, rates.address].map(Into::<u32>::into), [120, 60]);
         let grace =
             Config::parse("[nl]\ngrace_minutes = 5\ndeprecated_hours = 0").unwrap().nl.grace();
         assert_eq!((grace.full.as_secs(), grace.deprecated.as_secs()), (300, 0));
@@ -368,6 +374,9 @@ mod tests {
         assert_eq!(Config::parse("[nl]\nmax_delegation_depth = 0").unwrap().nl.max_depth(), 0);
         for numbers in ["tempfile_seconds = 0", "[nl.threat]\nweights = { T8 = 101 }"] {
             assert!(Config::parse(&format!("[nl]\n{numbers}")).is_err(), "{numbers}");
+        }
+        for rate in ["agent = 0", "address = 10_001", "adress = 1"] {
+            assert!(Config::parse(&format!("[nl.rates]\n{rate}")).is_err(), "{rate}");
         }
         assert!(Config::parse("[nl.threat]\nweights = { T99 = 1 }").unwrap_err().contains("T99"));
         let proxy = "[egress.upstream_proxy]\naddress = \"a.test:1\"\npassword = \"x\"";

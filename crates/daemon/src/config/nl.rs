@@ -1,6 +1,6 @@
 //! `[nl]` of config.toml: where the NL Protocol is served, and what follows from incidents.
 
-use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, time::Duration};
+use std::{collections::BTreeMap, net::SocketAddr, num::NonZeroU32, path::PathBuf, time::Duration};
 
 use jiff::SignedDuration;
 use keyless_core::{
@@ -17,6 +17,8 @@ use crate::nl::Webhook;
 const TEMPFILE_SECONDS: u64 = 60;
 /// The protocol's bound of idleness.
 const IDLE_HOURS: u16 = 24;
+/// The most messages a minute that can be asked for: each is remembered for a minute.
+const MAX_RATE: u32 = 10_000;
 
 /// `[nl]`. Taken up at the start of the process.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -46,8 +48,30 @@ pub struct NlConfig {
     pub idle_hours: Option<u16>,
     /// How often work may be handed on, from agent to agent; 0 never, 3 when absent.
     pub max_delegation_depth: Option<u32>,
+    /// How many messages a minute there may be.
+    pub rates: RatesConfig,
     /// Who is told that a secret was rotated or must not be used any more.
     pub webhooks: Vec<Webhook>,
+}
+
+/// `[nl.rates]`: messages a minute, each 1 to 10,000 (chapter 08, 9.5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RatesConfig {
+    /// Of one agent.
+    pub agent: NonZeroU32,
+    /// Of one client address over HTTP, of version 6 of its /64, whoever sends them.
+    pub address: NonZeroU32,
+    /// Of all agents of an organization.
+    pub organization: NonZeroU32,
+}
+
+impl Default for RatesConfig {
+    fn default() -> Self {
+        let [agent, address, organization] =
+            [120, 600, 1000].map(|number| NonZeroU32::new(number).unwrap_or(NonZeroU32::MIN));
+        Self { agent, address, organization }
+    }
 }
 
 /// `[nl.threat]`: other numbers than the protocol's.
@@ -93,6 +117,16 @@ impl NlConfig {
     /// How long a command with a value in a file may take.
     pub fn tempfile_life(&self) -> Duration {
         Duration::from_secs(self.tempfile_seconds.map_or(TEMPFILE_SECONDS, u64::from))
+    }
+
+    /// Whether so many messages a minute can be counted.
+    pub(super) fn check_rates(&self) -> Result<(), String> {
+        let RatesConfig { agent, address, organization } = self.rates;
+        let rates = [("agent", agent), ("address", address), ("organization", organization)];
+        match rates.into_iter().find(|(_, rate)| rate.get() > MAX_RATE) {
+            Some((name, _)) => Err(format!("[nl.rates]: {name} is 1 to {MAX_RATE}")),
+            None => Ok(()),
+        }
     }
 
     /// How often work may be handed on.

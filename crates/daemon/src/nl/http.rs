@@ -31,6 +31,7 @@ use super::{
     answer::{Answered, refused},
     apart::{Weight, apart},
     caller::{Presented, Standing},
+    rates::Door,
     service::NlService,
 };
 use crate::{
@@ -44,9 +45,6 @@ const MAX_CONNECTIONS: usize = 256;
 const HEAD_TIME: Duration = Duration::from_secs(10);
 /// How long a body may take to arrive.
 const BODY_TIME: Duration = Duration::from_secs(30);
-
-/// Where discovery is answered.
-const DISCOVERY: &str = "/.well-known/nl-protocol";
 
 type Answer = Response<Full<Bytes>>;
 
@@ -117,10 +115,10 @@ async fn answer(
 ) -> Answer {
     let id = request.headers().get("x-nl-request-id").cloned();
     let path = request.uri().path().to_owned();
-    let is_discovery = path == DISCOVERY;
     let asked = caching::asked(request.headers());
     let counted = refuse_pages(request.headers(), listening);
-    let answered = match counted.and_then(|()| service.count_address(client.peer)) {
+    let door = route::door(&path);
+    let answered = match counted.and_then(|()| service.count_address(client.peer, door)) {
         Ok(rate) => {
             let done = dispatch(&service, request, client, listening).await;
             let mut answered = done.unwrap_or_else(refused_unread);
@@ -145,7 +143,7 @@ async fn answer(
         answer.headers_mut().insert("x-nl-backpressure", HeaderValue::from_static("true"));
         answer.headers_mut().insert("x-nl-suggested-delay-ms", milliseconds.into());
     }
-    if is_discovery && answered.status == 200 {
+    if door == Door::Discovery && answered.status == 200 {
         return caching::kept(answer, answered.body.to_string().as_bytes(), asked.as_ref());
     }
     answer

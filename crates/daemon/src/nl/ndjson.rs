@@ -22,7 +22,6 @@ use super::{
     answer::{Outcome, refused},
     apart::{Weight, apart},
     caller::{Presented, Standing},
-    rates::AGENT_LIMIT,
     service::NlService,
 };
 use crate::seats::Seat;
@@ -121,7 +120,10 @@ impl Conversation {
         let introduced = self.introduced(&message.payload).await;
         drop(under_way);
         let outcome = match introduced {
-            Ok(aid) => Outcome::done(MessageType::HandshakeAck, 200, greeting(&aid)),
+            Ok(aid) => {
+                let greeting = greeting(&aid, self.service.rates.agent_limit());
+                Outcome::done(MessageType::HandshakeAck, 200, greeting)
+            }
             Err(fault) => Outcome::failed(MessageType::Error, json!({}), fault),
         };
         self.outbox.send(outcome.to(message, None).body).await.ok()
@@ -146,7 +148,7 @@ impl Conversation {
     }
 }
 
-fn greeting(aid: &Aid) -> Value {
+fn greeting(aid: &Aid, limit: u32) -> Value {
     json!({
         "status": "authenticated",
         "session_id": aid.instance_id,
@@ -157,7 +159,7 @@ fn greeting(aid: &Aid) -> Value {
                 "exec", "template", "inject_stdin", "inject_tempfile", "sdk_proxy", "delegate",
             ],
             "max_message_size_bytes": MAX_MESSAGE_BYTES,
-            "rate_limit": { "requests_per_minute": AGENT_LIMIT },
+            "rate_limit": { "requests_per_minute": limit },
         },
     })
 }

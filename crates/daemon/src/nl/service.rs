@@ -31,7 +31,7 @@ use super::{
     detection::Detection,
     grants::Grants,
     guard::GuardRules,
-    rates::{AGENT_LIMIT, RateState, Rates},
+    rates::{Door, RateState, Rates},
     replays::{Fingerprint, Replays, Turn},
     room::{Present, Room},
     submit::Unread,
@@ -108,7 +108,7 @@ impl NlService {
             places: places.clone(),
             jails: Arc::new(Standby::keeping(SPARE_JAILS)),
             sessions: Mutex::default(),
-            rates: Rates::default(),
+            rates: Rates::new(config.rates),
             room: Room::default(),
             present: Present::default(),
             replays: Replays::default(),
@@ -125,8 +125,8 @@ impl NlService {
     }
 
     /// Counts a message of an address, before anything of it is read.
-    pub(crate) fn count_address(&self, address: IpAddr) -> Result<RateState, NlFault> {
-        self.rates.step_address(address, Instant::now())
+    pub(crate) fn count_address(&self, address: IpAddr, door: Door) -> Result<RateState, NlFault> {
+        self.rates.step_address(address, door, Instant::now())
     }
 
     /// How long it is wise to wait before another action, when every place is taken.
@@ -396,7 +396,7 @@ impl NlService {
         let discovery = Discovery {
             version: env!("CARGO_PKG_VERSION"),
             base_url: self.base_url.get().cloned(),
-            requests_per_minute: AGENT_LIMIT,
+            requests_per_minute: self.rates.agent_limit(),
             profile: self.limits.profile,
             max_delegation_depth: self.max_depth,
             attestation_issuers: self.attestations.issuers(),

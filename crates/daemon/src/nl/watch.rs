@@ -18,7 +18,7 @@ use keyless_core::{
 use super::{
     agents::as_logged,
     caller::{Acting, Caller},
-    rates::{AGENT_LIMIT, RateState},
+    rates::RateState,
     record::Account,
     service::NlService,
     submit::Course,
@@ -29,7 +29,8 @@ impl NlService {
     pub(super) async fn count(&self, caller: &Caller) -> Result<RateState, NlFault> {
         let instance = &caller.aid.instance_id;
         let band = self.detection.band(instance).await?;
-        let limit = if band >= Band::Yellow { AGENT_LIMIT / 2 } else { AGENT_LIMIT };
+        let limit = self.rates.agent_limit();
+        let limit = if band >= Band::Yellow { (limit / 2).max(1) } else { limit };
         let who = (instance.as_str(), limit);
         let counted = self.rates.step_agent(who, &caller.aid.organization_id, Instant::now());
         // Others may have had the organization's window.

@@ -138,8 +138,48 @@ fn who_sends_too_much_is_told_when_to_come_back() {
     // Neither another agent nor who is nobody is kept by that.
     let [helper, health] = &answers[122..] else { panic!("{answers:#?}") };
     assert_eq!((&helper["status"], &helper["remaining"]), (&json!(200), &json!("119")));
-    assert_eq!((&health["status"], &health["limit"]), (&json!(200), &json!("600")));
+    assert_eq!((&health["status"], &health["limit"]), (&json!(200), &json!("300")));
     assert_eq!(health["backpressure"], Value::Null);
+}
+
+/// Chapter 08, 9.5: before anybody is known, and so whoever it is.
+#[test]
+fn an_address_has_so_many_messages_whoever_sends_them() {
+    let world = with_secrets();
+    let served = Served::with(&world, "[nl.rates]\naddress = 4\nagent = 7");
+    let me = format!("/nl/v1/agents/{}", served.agents["agent"]["instance_id"].as_str().unwrap());
+    let get = |credential: Option<&str>| {
+        let line = credential.map(|shown| format!("Bearer {shown}"));
+        let headers = line.map_or_else(|| json!({}), |line| json!({ "Authorization": line }));
+        json!({ "over": "http", "method": "GET", "path": me, "headers": headers })
+    };
+    let action = json!({ "type": "exec", "template": "true", "dry_run": true });
+    let answers = served.client(&json!([
+        get(Some("nlk_guessed")),
+        get(Some("nlk_guessed_again")),
+        get(Some("")),
+        get(None),
+        get(None),
+        { "door": "unix", "action": action },
+        { "over": "unix", "messages": [] },
+    ]));
+    let statuses: Vec<_> = answers[..5].iter().map(|answer| answer["status"].as_u64()).collect();
+    assert_eq!(statuses, [401, 401, 401, 200, 429].map(Some), "{answers:#?}");
+    // Who is nobody is told how the address's window stands.
+    assert_eq!((&answers[1]["limit"], &answers[1]["remaining"]), (&json!("4"), &json!("2")));
+    assert_eq!((&answers[3]["limit"], &answers[3]["remaining"]), (&json!("7"), &json!("6")));
+    let refused = &answers[4];
+    assert_eq!(told(refused), (429, "NL-E202"), "{refused}");
+    let detail = &refused["body"]["error"]["detail"];
+    assert_eq!((&detail["limit"], &detail["scope"]), (&json!(4), &json!("per_ip")), "{detail}");
+    let wait = detail["retry_after_seconds"].as_u64().unwrap();
+    assert!((1..=60).contains(&wait), "{detail}");
+    assert_eq!(refused["retry_after"], wait.to_string());
+    assert_eq!((&refused["limit"], &refused["remaining"]), (&json!("4"), &json!("0")));
+    // The machine's own socket has no address.
+    assert_eq!(answers[5]["status"], "dry_run_ok", "{}", answers[5]);
+    let capabilities = &answers[6][0]["payload"]["server_capabilities"];
+    assert_eq!(capabilities["rate_limit"]["requests_per_minute"], 7, "{}", answers[6]);
 }
 
 #[test]

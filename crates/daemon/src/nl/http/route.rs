@@ -4,6 +4,11 @@ use keyless_core::nl_message::MessageType;
 use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value, json};
 
+use crate::nl::rates::Door;
+
+/// Where discovery is answered.
+const DISCOVERY: &str = "/.well-known/nl-protocol";
+
 /// What an address is.
 pub(super) enum Route {
     Discovery,
@@ -17,7 +22,7 @@ pub(super) enum Route {
 
 /// The route of an address, if there is one.
 pub(super) fn route(method: &str, path: &str) -> Option<Route> {
-    if (method, path) == ("GET", "/.well-known/nl-protocol") {
+    if (method, path) == ("GET", DISCOVERY) {
         return Some(Route::Discovery);
     }
     // Chapter 07 has another place for the one call (C-45).
@@ -41,6 +46,15 @@ pub(super) fn route(method: &str, path: &str) -> Option<Route> {
         ("GET", ["audit"]) => message(MessageType::AuditQuery),
         ("GET", ["rotations"]) => message(MessageType::RotationNotification),
         _ => None,
+    }
+}
+
+/// What an address is counted as, by whatever method it is asked.
+pub(super) fn door(path: &str) -> Door {
+    match route("GET", path) {
+        Some(Route::Discovery) => Door::Discovery,
+        Some(Route::Health) => Door::Health,
+        _ => Door::Any,
     }
 }
 
