@@ -73,8 +73,8 @@ pub fn evaluate(
             Said::Allow => {}
             Said::Ask => asks = true,
             Said::Deny(reason) => {
-                let grant = used.into_iter().next().map(|one| one.at.grant);
-                return Verdict::Deny(Denial { subject: Some(subject.clone()), reason, grant });
+                let at = used.into_iter().next().map(|one| one.at);
+                return Verdict::Deny(Denial { subject: Some(subject.clone()), reason, at });
             }
         }
         each.push((subject.clone(), used));

@@ -37,8 +37,8 @@ pub struct Denial {
     pub subject: Option<Subject>,
     /// The reason of the permission that came nearest.
     pub reason: DenyReason,
-    /// That permission's grant.
-    pub grant: Option<GrantId>,
+    /// That permission.
+    pub at: Option<PermissionRef>,
 }
 
 /// A reason, in the order in which conditions are looked at: a later one came nearer.

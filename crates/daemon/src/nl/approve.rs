@@ -14,7 +14,12 @@ use keyless_core::{
 };
 use sha2::{Digest, Sha256};
 
-use super::{caller::Caller, rates::spent, resolve::Meant, service::NlService};
+use super::{
+    caller::Caller,
+    rates::{WINDOW, spent},
+    resolve::Meant,
+    service::NlService,
+};
 use crate::{
     approvals::{Question, Stand},
     requests::Reached,
@@ -77,7 +82,7 @@ impl NlService {
             Some(Reached { limit, is_own, wait }) => {
                 let limit = u32::try_from(limit).unwrap_or(u32::MAX);
                 let scope = if is_own { "per_agent" } else { "all_agents" };
-                spent(error.into(), limit, wait.as_secs() + 1, scope)
+                spent(error.into(), (limit, WINDOW), wait.as_secs() + 1, scope)
             }
             None => error.into(),
         }

@@ -12,9 +12,10 @@ use keyless_core::{
     Code, Error, SafeText,
     audit::{Action, Detail, Draft, Outcome, Target},
     grant::{
-        Allowance, Counts, Explained, Grant, GrantId, GrantIndex, GrantState, PermissionRef,
-        Request, Verdict, evaluate, explain,
+        Allowance, Counts, Denial, DenyReason, Explained, Grant, GrantId, GrantIndex, GrantState,
+        PermissionRef, Request, Verdict, evaluate, explain,
     },
+    nl_message::NlFault,
 };
 use keyless_store::{AuditLog, GrantRow, Store, StoreError, UseOf, Uses};
 use keyless_vault::{Vault, Voucher};
@@ -94,13 +95,13 @@ impl Grants {
     }
 
     /// Takes one use and one place of each permission but those of `held`, all or none. [`Code::GrantExhausted`] when somebody else was
-    /// faster, [`Code::ConcurrencyExceeded`] when as many are under way as may be, [`Code::RateLimited`] when as many
-    /// began within a minute.
+    /// faster, [`Code::ConcurrencyExceeded`] when as many are under way as may be, [`Code::RateLimited`], with when
+    /// another one may begin, when as many began within a minute.
     pub async fn reserve(
         &self,
         allowance: &Allowance,
         held: Option<&Reservation>,
-    ) -> Result<Reservation, Error> {
+    ) -> Result<Reservation, NlFault> {
         let index = Arc::clone(&self.loaded.lock().index);
         let mut wanted = Vec::new();
         let mut places = Vec::new();
@@ -115,15 +116,26 @@ impl Grants {
             places.push(Wanted { at: at.clone(), max_concurrent, max_per_minute });
         }
         let running = self.slots.enter(places)?;
-        match self.store.take_uses(&wanted).await? {
+        match self.store.take_uses(&wanted).await.map_err(Error::from)? {
             Ok(()) => {
                 let had = wanted.into_iter().map(|one| one.permission).collect();
                 Ok(Reservation::new(self.store.clone(), had, running))
             }
             Err(at) => {
                 let words = SafeText::words("grant ").as_they_wrote(at.grant.as_str());
-                Err(Error::with(Code::GrantExhausted, words))
+                Err(NlFault::new(Code::GrantExhausted, words))
             }
+        }
+    }
+
+    /// A denial with when another try may do, where as many began within a minute as may.
+    pub(crate) fn with_window(&self, fault: NlFault, denial: &Denial) -> NlFault {
+        let at = denial.at.as_ref().filter(|_| denial.reason == DenyReason::Rate);
+        let index = Arc::clone(&self.loaded.lock().index);
+        let most = at.and_then(|at| Some((at, index.permission(at)?.conditions.max_per_minute?)));
+        match most {
+            Some((at, most)) => self.slots.spent(fault, at, most),
+            None => fault,
         }
     }
 

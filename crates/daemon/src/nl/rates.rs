@@ -19,7 +19,7 @@ use crate::config::RatesConfig;
 /// What an address asks of the discovery document, and whether all is well (chapter 08, 5.4.8 and 5.4.9).
 const DISCOVERY_LIMIT: u32 = 60;
 const HEALTH_LIMIT: u32 = 300;
-const WINDOW: Duration = Duration::from_mins(1);
+pub(super) const WINDOW: Duration = Duration::from_mins(1);
 /// Windows that are kept, of addresses and of others; beyond it those go in which nothing was sent for longest.
 const MAX_WINDOWS: usize = 4096;
 /// The part of an address of version 6 that its network gives out: whoever has one address has all of them.
@@ -165,7 +165,7 @@ impl<K: Clone + Eq + Hash> Windows<K> {
         let oldest = window.front().copied().unwrap_or(now);
         let reset = WINDOW.saturating_sub(now.duration_since(oldest)).as_secs() + 1;
         if used >= limit {
-            return Err(spent(Code::RateLimited.into(), limit, reset, scope));
+            return Err(spent(Code::RateLimited.into(), (limit, WINDOW), reset, scope));
         }
         window.push_back(now);
         Ok(RateState { limit, remaining: limit - used - 1, reset })
@@ -196,12 +196,16 @@ fn network(address: IpAddr) -> IpAddr {
     }
 }
 
-/// With what chapter 08, 8.3, has about a minute's window in which nothing is left: `reset`, the seconds until something
-/// is.
-pub(super) fn spent(fault: NlFault, limit: u32, reset: u64, scope: &'static str) -> NlFault {
+/// With what chapter 08, 9.3, has about a window in which nothing is left: `reset`, the seconds until something is.
+pub(super) fn spent(
+    fault: NlFault,
+    (limit, window): (u32, Duration),
+    reset: u64,
+    scope: &'static str,
+) -> NlFault {
     fault
         .with("limit", limit)
-        .with("window_seconds", WINDOW.as_secs())
+        .with("window_seconds", window.as_secs())
         .with("reset_at", format!("{:.3}", Timestamp::now() + Duration::from_secs(reset)))
         .with("retry_after_seconds", reset)
         .with("scope", scope)

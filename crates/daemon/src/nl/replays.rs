@@ -14,12 +14,13 @@ use keyless_core::{Code, SafeText, nl_message::NlFault};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use super::answer::Outcome;
+use super::{answer::Outcome, rates::spent};
 
 /// How long an answer is kept; the protocol asks for 5 minutes.
 const KEPT: Duration = Duration::from_mins(10);
 /// Ids that are remembered.
-const MAX_SEEN: usize = 20_000;
+const MOST: u32 = 20_000;
+const MAX_SEEN: usize = MOST as usize;
 /// Bytes of answers that are kept; beyond it the oldest are forgotten, their ids are not.
 const MAX_BYTES: usize = 64 * 1024 * 1024;
 
@@ -115,7 +116,11 @@ impl Replays {
         }
         if seen.len() >= MAX_SEEN {
             let words = SafeText::words("too many messages within ten minutes");
-            return Err(NlFault::new(Code::RateLimited, words));
+            let fault = NlFault::new(Code::RateLimited, words);
+            // One that is still under way stays for longer.
+            let oldest = seen.values().map(|seen| now.duration_since(seen.at)).max();
+            let reset = KEPT.saturating_sub(oldest.unwrap_or_default()).as_secs() + 1;
+            return Err(spent(fault, (MOST, KEPT), reset, "all_agents"));
         }
         let progress = watch::Sender::new(Progress::UnderWay);
         seen.insert(id.to_owned(), Seen { print, at: now, bytes: 0, progress });
@@ -197,6 +202,24 @@ mod tests {
         // From its answer on it is kept for as long as any.
         assert!(matches!(replays.look("one", print(), start + KEPT / 2), Ok(Err(_))));
         assert!(matches!(replays.look("one", print(), start + KEPT * 2), Ok(Ok(_))));
+    }
+
+    #[test]
+    fn who_comes_when_all_places_are_taken_is_told_when_one_is_free() {
+        let (replays, start) = (Replays::default(), Instant::now());
+        let mut taken = Vec::new();
+        for number in 0..MAX_SEEN {
+            let Ok(Ok(first)) = replays.look(&number.to_string(), print(), start) else {
+                panic!("seen")
+            };
+            taken.push(first);
+        }
+        let late = replays.look("late", print(), start + KEPT / 2).map(drop).unwrap_err();
+        let told = late.details();
+        assert_eq!((late.code(), &told["limit"]), (Code::RateLimited, &MOST.into()));
+        assert_eq!((&told["window_seconds"], &told["scope"]), (&600.into(), &"all_agents".into()));
+        assert_eq!(told["retry_after_seconds"], 301);
+        assert!(told["reset_at"].is_string());
     }
 
     #[tokio::test]

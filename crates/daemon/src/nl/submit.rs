@@ -281,7 +281,10 @@ impl NlService {
         };
         match verdict {
             Verdict::Allow(allowance) => Ok(Allowed { meant, allowance, is_asked }),
-            Verdict::Deny(denial) => Err(denied(&denial, &meant, action.kind())),
+            Verdict::Deny(denial) => {
+                let fault = denied(&denial, &meant, action.kind());
+                Err(self.grants.with_window(fault, &denial))
+            }
             Verdict::Ask(_) => Err(Code::ApprovalRequired.into()),
         }
     }

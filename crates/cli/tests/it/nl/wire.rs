@@ -291,6 +291,25 @@ fn what_a_known_agent_is_refused_is_on_record() {
 }
 
 #[test]
+fn who_begins_more_than_its_grant_lets_it_is_told_when_it_may_again() {
+    let world = with_secrets();
+    let served = Served::start(&world);
+    granted_with(&world, AGENT, &["db/*"], &["--max-per-minute", "1"]);
+    let act = json!({ "over": "http", "action": { "type": "exec", "template": "true {{nl:db/PASSWORD}}" } });
+    let answers = served.client(&json!([act, act]));
+    assert_eq!(answers[0]["body"]["status"], "success", "{}", answers[0]);
+    let refused = &answers[1];
+    assert_eq!(told(refused), (429, "NL-E202"), "{refused}");
+    let detail = &refused["body"]["error"]["detail"];
+    assert_eq!((&detail["limit"], &detail["scope"]), (&json!(1), &json!("per_grant")), "{detail}");
+    assert!(detail["grant_id"].is_string() && detail["reset_at"].is_string(), "{detail}");
+    let wait = detail["retry_after_seconds"].as_u64().unwrap();
+    assert!((1..=60).contains(&wait), "{detail}");
+    assert_eq!(refused["retry_after"], wait.to_string());
+    assert_eq!((&refused["limit"], &refused["remaining"]), (&json!("1"), &json!("0")));
+}
+
+#[test]
 fn who_asks_a_person_too_often_is_told_when_to_ask_again() {
     let world = with_secrets();
     let served = Served::start(&world);

@@ -6,9 +6,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use keyless_core::{Code, Error, grant::PermissionRef};
+use keyless_core::{Code, grant::PermissionRef, nl_message::NlFault};
 use keyless_store::Store;
 use parking_lot::Mutex;
+
+use crate::nl::rates::spent;
 
 /// The window of `max_per_minute`.
 const WINDOW: Duration = Duration::from_mins(1);
@@ -59,8 +61,17 @@ impl Slots {
         self.0.lock().get(at).map_or(0, |slot| slot.recent(now))
     }
 
+    /// What is wrong with a permission of which as many began within a minute as may, with when another one may.
+    pub(super) fn spent(&self, fault: NlFault, at: &PermissionRef, most: u32) -> NlFault {
+        match self.0.lock().get(at) {
+            Some(slot) => slot.spent(fault, most, Instant::now()),
+            // All of them are longer ago by now.
+            None => fault,
+        }
+    }
+
     /// Takes a place of each, or none of any: counted and taken under one lock.
-    pub(super) fn enter(self: &Arc<Self>, wanted: Vec<Wanted>) -> Result<Running, Error> {
+    pub(super) fn enter(self: &Arc<Self>, wanted: Vec<Wanted>) -> Result<Running, NlFault> {
         let mut slots = self.0.lock();
         let now = Instant::now();
         for one in &wanted {
@@ -69,9 +80,11 @@ impl Slots {
             if one.max_concurrent.is_some_and(|most| running >= most) {
                 return Err(Code::ConcurrencyExceeded.into());
             }
-            let recent = slot.map_or(0, |slot| slot.recent(now));
-            if one.max_per_minute.is_some_and(|most| recent >= most.min(MAX_REMEMBERED)) {
-                return Err(Code::RateLimited.into());
+            if let (Some(slot), Some(most)) = (slot, one.max_per_minute)
+                && slot.recent(now) >= most.min(MAX_REMEMBERED)
+            {
+                let fault = NlFault::from(Code::RateLimited);
+                return Err(slot.spent(fault.with("grant_id", one.at.grant.as_str()), most, now));
             }
         }
         for one in &wanted {
@@ -86,6 +99,15 @@ impl Slot {
     fn recent(&self, now: Instant) -> u32 {
         let over = self.began.partition_point(|began| now.duration_since(*began) >= WINDOW);
         u32::try_from(self.began.len() - over).unwrap_or(u32::MAX)
+    }
+
+    fn spent(&self, fault: NlFault, most: u32, now: Instant) -> NlFault {
+        // One more may begin once fewer than `most` are left.
+        let leaves =
+            self.began.iter().rev().nth(most.min(MAX_REMEMBERED).saturating_sub(1) as usize);
+        let since = leaves.map_or(WINDOW, |began| now.duration_since(*began));
+        let reset = WINDOW.saturating_sub(since).as_secs() + 1;
+        spent(fault, (most, WINDOW), reset, "per_grant")
     }
 
     fn begin(&mut self, now: Instant) {

@@ -128,11 +128,18 @@ async fn places_are_free_again_when_an_action_ends() {
     // Both were allowed before either began.
     let (first, second) = (allowed(&grants).await, allowed(&grants).await);
     drop(grants.reserve(&first, None).await.unwrap().started());
-    assert_eq!(
-        grants.reserve(&second, None).await.map(drop).unwrap_err().code(),
-        Code::RateLimited
-    );
-    assert_eq!(denied(&grants).await, DenyReason::Rate);
+    let late = grants.reserve(&second, None).await.map(drop).unwrap_err();
+    assert_eq!(late.code(), Code::RateLimited);
+    let Verdict::Deny(denial) = ask(&grants).await else { panic!("not denied") };
+    assert_eq!(denial.reason, DenyReason::Rate);
+    // Whichever it is that finds it, the agent learns when it may again.
+    let judged = grants.with_window(Code::RateLimited.into(), &denial);
+    for told in [late.details(), judged.details()] {
+        assert_eq!((&told["limit"], &told["window_seconds"]), (&1.into(), &60.into()), "{told:?}");
+        assert_eq!(told["scope"], "per_grant", "{told:?}");
+        let wait = told["retry_after_seconds"].as_u64();
+        assert!(wait.is_some_and(|wait| (1..=60).contains(&wait)), "{told:?}");
+    }
 }
 
 #[test]

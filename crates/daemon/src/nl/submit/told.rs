@@ -92,8 +92,8 @@ pub(in crate::nl) fn denied(denial: &Denial, meant: &[Meant], kind: ActionType) 
     }
     let fault = NlFault::new(denial.code(), denial.words(written, kind));
     let fault = fault.with("secret_ref", written);
-    match &denial.grant {
-        Some(grant) => fault.with("grant_id", grant.to_string()),
+    match &denial.at {
+        Some(at) => fault.with("grant_id", at.grant.to_string()),
         None => fault,
     }
 }
