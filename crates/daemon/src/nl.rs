@@ -39,6 +39,7 @@ mod ask;
 mod delegate;
 mod rates;
 mod record;
+mod refuse;
 mod replays;
 mod resolve;
 mod room;

@@ -1,4 +1,4 @@
-//! What the log says of an action, written before the agent is told anything.
+//! What the log says of an action, and of a message that is refused, written before the agent is told anything.
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
@@ -6,12 +6,18 @@ use jiff::Timestamp;
 use keyless_core::{
     ActionType, Code, Error, SafeText, SecretPath,
     audit::{Action, Agent, Detail, Draft, Outcome, Stopped, Target},
-    nl_message::nl_status,
+    nl_message::{MessageType, nl_status},
 };
 use keyless_store::AuditLog;
+use serde_json::{Map, Value};
 use signal_hook::consts::{SIGKILL, SIGTERM};
 
-use super::actions::ExitReport;
+use super::{
+    actions::ExitReport,
+    answer::message_id,
+    caller::{Caller, Presented},
+};
+use crate::broker::agent;
 
 /// The longest purpose that is written down, in characters.
 const MAX_PURPOSE: usize = 500;
@@ -118,6 +124,99 @@ impl Account {
             )
         }
     }
+}
+
+/// A message that asks for no action and is not done: whose it is, and what it was about.
+pub(super) struct Refusal {
+    agent: Agent,
+    source_ip: Option<IpAddr>,
+    delegation: Vec<String>,
+    kind: MessageType,
+    about: Option<SafeText>,
+    correlation_id: String,
+    /// How many before it were not written down.
+    before: u64,
+}
+
+impl Refusal {
+    /// One of an agent that is known.
+    pub(super) fn of(
+        caller: &Caller,
+        kind: MessageType,
+        payload: &Map<String, Value>,
+        correlation_id: String,
+    ) -> Self {
+        Self {
+            agent: caller.as_logged(),
+            source_ip: caller.source_ip,
+            delegation: caller.delegation.clone(),
+            kind,
+            about: about(payload),
+            correlation_id,
+            before: 0,
+        }
+    }
+
+    /// One of somebody whose word counts for nothing: who they say they are is what it is about.
+    pub(super) fn of_nobody(
+        presented: &Presented,
+        kind: MessageType,
+        payload: &Map<String, Value>,
+    ) -> Self {
+        let said = payload.get("agent").and_then(|agent| agent.get("agent_uri")?.as_str());
+        let claimed = presented.claim.as_ref().map(|claim| claim.agent_uri.as_str());
+        Self {
+            agent: agent("broker", "broker"),
+            source_ip: presented.source_ip,
+            delegation: Vec::new(),
+            kind,
+            about: said.or(claimed).map(|name| SafeText::default().as_they_wrote(name)),
+            correlation_id: message_id(),
+            before: 0,
+        }
+    }
+
+    /// The same, as so many before it were not written down.
+    pub(super) fn after(self, before: u64) -> Self {
+        Self { before, ..self }
+    }
+
+    /// The entry, with why.
+    pub(super) fn draft(self, code: Code) -> Draft {
+        let outcome = outcome(Some(code));
+        let action = if outcome == Outcome::Denied { Action::Denied } else { Action::Blocked };
+        Draft {
+            error_code: Some(code),
+            detail: Detail {
+                attempted_action: Some(self.kind.as_str().to_owned()),
+                delegation: self.delegation,
+                source_ip: self.source_ip.map(|address| address.to_string()),
+                note: more_before(self.before),
+                ..Detail::default()
+            },
+            ..Draft::new(
+                Timestamp::now(),
+                Arc::new(self.agent),
+                action,
+                outcome,
+                self.about.map_or(Target::Session, Target::Named),
+                self.correlation_id,
+            )
+        }
+    }
+}
+
+/// What is told of those that nothing was written of.
+pub(super) fn more_before(number: u64) -> Option<String> {
+    let words = || format!("{number} more were refused since the last entry about that");
+    (number > 0).then(words)
+}
+
+/// What a message names: the agent, the token or the secret that it is about.
+fn about(payload: &Map<String, Value>) -> Option<SafeText> {
+    let names = ["token_id", "delegate_to", "subject", "agent_uri", "instance_id", "secret_name"];
+    let name = names.iter().find_map(|name| payload.get(*name)?.as_str())?;
+    Some(SafeText::default().as_they_wrote(name))
 }
 
 /// What is told of a command whose time was over (NL, chapter 3).

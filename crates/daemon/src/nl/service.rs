@@ -32,9 +32,9 @@ use super::{
     grants::Grants,
     guard::GuardRules,
     rates::{Door, RateState, Rates},
+    record::Refusal,
     replays::{Fingerprint, Replays, Turn},
     room::{Present, Room},
-    submit::Unread,
 };
 use crate::{broker::Broker, config::NlConfig, places::Places, requests::Requests};
 
@@ -151,9 +151,17 @@ impl NlService {
 
     /// Who a connection is.
     pub(crate) async fn handshake(&self, presented: &Presented) -> Result<Aid, NlFault> {
-        let nothing = Map::new();
-        let (caller, attestation) = self.authenticated(presented, &nothing).await?;
-        let caller = self.vouched(presented, caller, attestation, &nothing).await?;
+        let (nothing, kind) = (Map::new(), MessageType::Handshake);
+        let (caller, attestation) = match self.authenticated(presented, &nothing).await {
+            Ok(known) => known,
+            Err(fault) => return Err(self.unknown(presented, (kind, &nothing), fault).await),
+        };
+        let refusal = Refusal::of(&caller, kind, &nothing, message_id());
+        let instance = caller.aid.instance_id.clone();
+        let caller = match self.vouched(presented, caller, attestation, &nothing).await {
+            Ok(caller) => caller,
+            Err(fault) => return Err(self.ungreeted(&instance, refusal, fault).await),
+        };
         Ok(caller.aid)
     }
 
@@ -190,7 +198,13 @@ impl NlService {
             return Ok(Arc::new(self.discovery()));
         }
         let received = Timestamp::now();
-        let (caller, attestation) = self.authenticated(presented, &message.payload).await?;
+        let (caller, attestation) = match self.authenticated(presented, &message.payload).await {
+            Ok(known) => known,
+            Err(fault) => {
+                let said = (message.kind, &message.payload);
+                return Err(self.unknown(presented, said, fault).await);
+            }
+        };
         // Held to the end, so that all that is done for it learns when the session is over.
         let _over = match presented.standing {
             Standing::Session => {
@@ -227,39 +241,6 @@ impl NlService {
             Err(fault) => self.refuse(&caller, message, fault, received).await,
             done => done,
         }
-    }
-
-    /// Says why a message of a known agent is not done: what it wanted to do is on record with each try.
-    async fn refuse(
-        &self,
-        caller: &Caller,
-        message: &Message,
-        fault: NlFault,
-        received: Timestamp,
-    ) -> Result<Arc<Outcome>, NlFault> {
-        let unread = not_done(message, fault)?;
-        let id = request_id(message);
-        let told = Box::pin(self.one(caller, Err(unread), &id, received)).await;
-        Ok(Arc::new(told))
-    }
-
-    /// As [`Self::refuse`], for who sends too much: once a minute, or the log would be flooded with it.
-    async fn too_fast(
-        &self,
-        caller: &Caller,
-        message: &Message,
-        fault: NlFault,
-        received: Timestamp,
-    ) -> Result<Arc<Outcome>, NlFault> {
-        let unread = not_done(message, fault)?;
-        let instance = caller.aid.instance_id.as_str();
-        let Some(before) = self.rates.tell_refusal(instance, Instant::now()) else {
-            return Err(unread.fault);
-        };
-        let id = request_id(message);
-        let told = Box::pin(self.turned_away(caller, unread, before, &id, received)).await;
-        // In the form that those have that nothing is written of.
-        Err(told.fault.unwrap_or_else(|| Code::Internal.into()))
     }
 
     /// Who sends a message, with the attestation that they show. Whether the agent or its credential is not known is not
@@ -406,19 +387,8 @@ impl NlService {
 }
 
 /// What an action's message is known by.
-fn request_id(message: &Message) -> String {
+pub(super) fn request_id(message: &Message) -> String {
     message.request_id().map_or_else(message_id, ToOwned::to_owned)
-}
-
-/// The action that a message asks for, of several the first, as one that is not done. A message that asks for none has
-/// its fault alone.
-fn not_done(message: &Message, fault: NlFault) -> Result<Unread, NlFault> {
-    if message.kind != MessageType::ActionRequest {
-        return Err(fault);
-    }
-    let several = message.payload.get("actions").and_then(|all| all.get(0));
-    let action = message.payload.get("action").or(several).unwrap_or(&Value::Null);
-    Ok(Unread::of(action, fault))
 }
 
 /// What a message says, without the attestation, which may be fresh each time.

@@ -37,7 +37,7 @@ use super::{
     apart::{Weight, apart},
     approve::Approval,
     caller::Caller,
-    record::{Account, End, stopped},
+    record::{Account, End, more_before, stopped},
     resolve::{Meant, View, missing, subject, subjects},
     service::NlService,
 };
@@ -110,9 +110,7 @@ impl NlService {
         received: Timestamp,
     ) -> Outcome {
         let account = self.account(caller, unread.kind, request_id, received);
-        let more = || format!("{before} more were refused since the last entry about that");
-        let note = (before > 0).then(more);
-        let course = Course { note, ..Course::default() };
+        let course = Course { note: more_before(before), ..Course::default() };
         let (response, fault) = response(&account, &course, Err(unread.fault));
         self.tell(&account, course, (response, 0), fault).await
     }

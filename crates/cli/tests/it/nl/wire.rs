@@ -310,6 +310,78 @@ fn who_begins_more_than_its_grant_lets_it_is_told_when_it_may_again() {
 }
 
 #[test]
+fn what_a_message_asks_in_vain_is_on_record() {
+    let world = with_secrets();
+    let served = Served::start(&world);
+    let own = |name: &str| served.agents[name]["instance_id"].as_str().unwrap().to_owned();
+    let scope = json!({ "secrets": ["db/PASSWORD"], "max_uses": 1 });
+    let token = "00000000-0000-4000-8000-000000000000";
+    let cases = [
+        ("delegation_request", json!({ "delegate_to": HELPER, "delegation_scope": scope }), HELPER),
+        ("delegation_revoke", json!({ "token_id": token }), token),
+        ("x_keyless_accept_delegation", json!({ "token_id": token }), token),
+        ("agent_get", json!({ "instance_id": own("helper") }), &own("helper")),
+        (
+            "agent_register",
+            json!({ "agent_uri": "nl://acme.corp/x/1.0.0" }),
+            "nl://acme.corp/x/1.0.0",
+        ),
+        ("revocation_request", json!({ "agent_uri": HELPER, "reason": "compromised" }), HELPER),
+        ("x_keyless_rotate_credential", json!({ "instance_id": own("helper") }), &own("helper")),
+        ("audit_query", json!({}), ""),
+        (
+            "x_keyless_check_access",
+            json!({ "secret_name": "db/PASSWORD", "action_type": "x" }),
+            "db/PASSWORD",
+        ),
+        ("federated_action", json!({}), ""),
+    ];
+    let messages: Vec<_> = cases.iter().map(|(kind, payload, _)| json!([kind, payload])).collect();
+    let answers = served.client(&json!([{ "over": "unix", "messages": messages }])).remove(0);
+    let log = world.log();
+    for ((kind, _, about), answer) in cases.iter().zip(&answers.as_array().unwrap()[1..]) {
+        assert!(answer["payload"]["error"].is_object(), "{kind}: {answer}");
+        let is_it = |entry: &&Value| entry["detail"]["attempted_action"] == *kind;
+        let entry = log.iter().find(is_it).unwrap_or_else(|| panic!("{kind}: {log:#?}"));
+        let code = answer["payload"]["error"]["keyless_code"].clone();
+        assert_eq!((&entry["agent"]["uri"], &entry["error_code"]), (&json!(AGENT), &code));
+        assert!(entry["target"].as_str().unwrap().contains(about), "{entry}");
+        assert!(
+            ["denied", "blocked"].map(|word| json!(word)).contains(&entry["action"]),
+            "{entry}"
+        );
+    }
+    // Whoever guesses is told of once a minute, whatever they say that they are, and a flood is too.
+    let guess = |uri: &str| {
+        json!({
+            "over": "http", "method": "GET", "path": "/nl/v1/rotations",
+            "headers": { "Authorization": "Bearer nlk_guessed", "X-NL-Agent-URI": uri },
+        })
+    };
+    let helper =
+        json!({ "over": "unix", "as": "helper", "messages": vec![json!(["agent_get", {}]); 123] });
+    served.client(&json!([
+        guess("nl://a.test/a/1.0.0"),
+        guess(AGENT),
+        guess("nl://c.test/c/1.0.0"),
+        helper
+    ]));
+    let log = world.log();
+    let told = |code: &str, by: &str| {
+        let is_it = |entry: &&Value| {
+            entry["error_code"] == code && entry["agent"]["uri"].as_str().unwrap().contains(by)
+        };
+        log.iter().filter(is_it).collect::<Vec<_>>()
+    };
+    let [guessed] = told("agent_unknown", "/broker/")[..] else { panic!("{log:#?}") };
+    assert_eq!(guessed["target"], "nl://a.test/a/1.0.0", "{guessed}");
+    assert_eq!(guessed["detail"]["attempted_action"], "rotation_notification", "{guessed}");
+    assert_eq!(guessed["detail"]["source_ip"], "127.0.0.1", "{guessed}");
+    let [flood] = told("rate_limited", HELPER)[..] else { panic!("{log:#?}") };
+    assert_eq!(flood["detail"]["attempted_action"], "agent_get", "{flood}");
+}
+
+#[test]
 fn who_asks_a_person_too_often_is_told_when_to_ask_again() {
     let world = with_secrets();
     let served = Served::start(&world);
