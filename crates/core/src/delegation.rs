@@ -2,8 +2,9 @@
 //!
 //! Tokens stay with the broker; agents pass names of them round, which alone are good for nothing. [`verify`] walks from
 //! a token to its root, in the order of the protocol, and denies at the first link that does not hold. Deliberately absent:
-//! seals over tokens and proofs of who presents one (`daemon`). Source: reference/nl.md, section 7, C-16, C-18 and C-31.
+//! keys, so that seals over tokens, their signatures and proofs of who presents one are elsewhere (`daemon`). Source: reference/nl.md, section 7, C-16, C-18 and C-31.
 
+mod signature;
 mod verify;
 
 use std::fmt;
@@ -11,7 +12,10 @@ use std::fmt;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-pub use self::verify::{Presented, verify};
+pub use self::{
+    signature::{SignatureAlgorithm, TokenSignature},
+    verify::{Presented, verify},
+};
 use crate::{
     Code,
     action::ActionType,
@@ -76,6 +80,9 @@ pub struct Token {
     /// Why it is over, if it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revoked: Option<Revocation>,
+    /// The word of the broker that keeps it for all the rest; nothing until it is given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signature: Option<TokenSignature>,
 }
 
 /// What a token is for.
@@ -209,6 +216,7 @@ impl Token {
             expires_at,
             nonce: drawn.1,
             revoked: None,
+            signature: None,
         })
     }
 

@@ -60,6 +60,7 @@ async fn list(ui: &Ui, delegations: &Delegations) -> Result<(), Error> {
     } else {
         table(&["TOKEN", "STATE", "FROM", "TO", "USES"], &rows)
     };
-    ui.answer("delegation list", &json!({ "delegations": data }), &words);
+    let data = json!({ "delegations": data, "signing_key": delegations.signing_key() });
+    ui.answer("delegation list", &data, &words);
     Ok(())
 }

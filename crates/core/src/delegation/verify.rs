@@ -29,7 +29,7 @@ pub struct Presented<'a> {
     pub categories: &'a Categories,
 }
 
-/// Verifies in the protocol's order, after the seals of all links: freshness and revocation, uses, the issuers,
+/// Verifies in the protocol's order, after the seals and signatures of all links: freshness and revocation, uses, the issuers,
 /// the presenter, the chain, the action, the secrets. `links`: the token, its parent, and so on to the root.
 /// `uses`: those that were had of the token. `is_active`: whether an agent's identity is in force.
 pub fn verify(

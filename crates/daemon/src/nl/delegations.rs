@@ -1,7 +1,10 @@
 //! The delegation tokens of a store: made for agents, presented by agents, revoked with all that came of them.
 //!
 //! A token's name alone is good for nothing: who presents it proves, by a key that only its subject is given, that it is
-//! theirs (`binding`). Rows whose seal does not fit hand nothing on. Source: reference/nl.md, section 7.
+//! theirs (`binding`). Rows whose seal does not fit, and tokens without the broker's signature (`signing`), hand nothing on.
+//! Source: reference/nl.md, section 7.
+
+mod signing;
 
 use std::collections::{HashMap, HashSet};
 
@@ -18,6 +21,7 @@ use keyless_vault::{Vault, Voucher};
 use uuid::Uuid;
 use zeroize::Zeroizing;
 
+use self::signing::Signer;
 use super::{
     agents::{Agents, as_logged, named},
     binding,
@@ -34,6 +38,7 @@ const KEPT: SignedDuration = SignedDuration::from_hours(24);
 pub struct Delegations {
     store: Store,
     voucher: Voucher,
+    signer: Signer,
     log: AuditLog,
 }
 
@@ -51,7 +56,8 @@ pub enum Revoker<'a> {
 impl Delegations {
     /// The delegations of a vault's store.
     pub fn new(vault: &Vault, log: AuditLog) -> Self {
-        Self { store: vault.store().clone(), voucher: vault.nl_voucher(), log }
+        let voucher = vault.nl_voucher();
+        Self { store: vault.store().clone(), signer: Signer::new(&voucher), voucher, log }
     }
 
     /// Makes a token. Who makes it is given its name alone; the key is its subject's, see [`Self::accept`].
@@ -61,7 +67,9 @@ impl Delegations {
         let id = TokenId::parse(&Uuid::new_v4().to_string()).ok_or(Code::Internal)?;
         let issuer = order.issuer.1.as_str().to_owned();
         let token = Token::issue(order, (id, BASE64.encode(&nonce)), Timestamp::now())?;
-        self.store.insert_delegation(&self.sealed(token.clone())).await?;
+        let row = self.sealed(token);
+        self.store.insert_delegation(&row).await?;
+        let token = row.token;
         let by = audit::Agent { uri: token.issuer.to_string(), ..agent("agent", &issuer) };
         self.record(Action::DelegationCreate, &token, by, None).await?;
         Ok(token)
@@ -95,8 +103,9 @@ impl Delegations {
                 None => {}
             }
             let bound = Token { subject_instance: Some(instance.clone()), ..row.token.clone() };
-            if self.store.rewrite_delegation(&row, &self.sealed(bound.clone())).await? {
-                return Ok(bound);
+            let new = self.sealed(bound);
+            if self.store.rewrite_delegation(&row, &new).await? {
+                return Ok(new.token);
             }
         }
     }
@@ -178,6 +187,11 @@ impl Delegations {
         let rows = self.genuine().await?.into_values();
         let over: Vec<_> = rows.filter(is_over).map(|row| row.token.token_id).collect();
         Ok(self.store.remove_delegations(&over).await?)
+    }
+
+    /// The public key that tokens are signed by, as a JWK (RFC 8037).
+    pub fn signing_key(&self) -> serde_json::Value {
+        self.signer.public_key()
     }
 
     /// Every genuine token with its uses, oldest first.
@@ -285,6 +299,9 @@ impl Delegations {
         let mut next = Some(id.clone());
         while let Some(id) = next.take() {
             let row = self.row(&id).await?;
+            if !self.signer.has_signed(&row.token) {
+                return Err(unknown(&id));
+            }
             next.clone_from(&row.token.parent_token_id);
             used.get_or_insert(row.used);
             links.push(row.token);
@@ -312,6 +329,7 @@ impl Delegations {
     }
 
     fn sealed(&self, token: Token) -> DelegationRow {
+        let token = self.signer.signed(token);
         let seal = self.voucher.seal(&DelegationRow::sealed_bytes(&token));
         DelegationRow { token, used: 0, seal }
     }

@@ -135,10 +135,11 @@ fn what_was_handed_to_an_agent_ends_when_it_is_stopped() {
         served.client(&json!([{ "door": "unix", "as": who, "send": accept }]));
         let instance = served.agents[who]["instance_id"].as_str().unwrap();
         world.keyless(&["agent", verb, instance, "--reason", "test"]).run().ok();
-        let listed = world.keyless(&["delegation", "list", "--json"]).run().data();
-        let listed = listed["delegations"].as_array().unwrap();
+        let shown = world.keyless(&["delegation", "list", "--json"]).run().data();
+        let listed = shown["delegations"].as_array().unwrap();
         let found = listed.iter().find(|one| one["token"]["token_id"] == token).unwrap();
         assert_eq!(found["token"]["subject_instance"], instance, "{found}");
+        assert_eq!(found["token"]["signature"]["kid"], shown["signing_key"]["kid"], "{shown}");
         assert_eq!(found["token"]["revoked"]["reason"], "agent_not_in_force", "{found}");
     }
 }

@@ -151,3 +151,67 @@ async fn what_is_over_for_long_is_forgotten() {
     let refused = present(&all, &second, 3).await.unwrap_err();
     assert_eq!(refused.code(), Code::DelegationInvalid);
 }
+
+/// What a verifier has who knows the protocol alone: the object as it is shown, and the public key.
+fn is_signed(shown: &serde_json::Value, key: &serde_json::Value) -> bool {
+    let mut object = shown.as_object().unwrap().clone();
+    let signature = object.remove("signature").unwrap();
+    assert_eq!((&signature["algorithm"], &signature["kid"]), (&"EdDSA".into(), &key["kid"]));
+    let value = BASE64.decode(signature["value"].as_str().unwrap().as_bytes()).unwrap();
+    let public = data_encoding::BASE64URL_NOPAD.decode(key["x"].as_str().unwrap().as_bytes());
+    let public = aws_lc_rs::signature::UnparsedPublicKey::new(
+        &aws_lc_rs::signature::ED25519,
+        public.unwrap(),
+    );
+    // Members sorted, no white space: RFC 8785, for ASCII keys and integers.
+    public.verify(canonical(&object.into()).as_bytes(), &value).is_ok()
+}
+
+fn canonical(value: &serde_json::Value) -> String {
+    match value.as_object() {
+        None => match value.as_array() {
+            None => value.to_string(),
+            Some(items) => {
+                format!("[{}]", items.iter().map(canonical).collect::<Vec<_>>().join(","))
+            }
+        },
+        Some(members) => {
+            let sorted: std::collections::BTreeMap<_, _> = members.iter().collect();
+            let member = |(key, value)| format!("\"{key}\":{}", canonical(value));
+            format!("{{{}}}", sorted.into_iter().map(member).collect::<Vec<_>>().join(","))
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_token_is_what_the_broker_has_signed() {
+    let scene = Scene::new().await;
+    let all = Delegations::new(&scene.vault, scene.log.clone());
+    let token = hand_on(&all, 1, None).await;
+    let key = all.signing_key();
+    let shown = |token: &Token| serde_json::to_value(token).unwrap();
+    assert!(is_signed(&shown(&token), &key));
+    let mut more = shown(&token);
+    more["scope"]["max_uses"] = 3.into();
+    assert!(!is_signed(&more, &key));
+    present(&all, &token, 2).await.unwrap();
+    // One that the store vouches for and the broker has not signed, or not so, hands nothing on, nor does what is below.
+    let child = hand_on(&all, 2, Some(&token)).await;
+    let unsigned = Token { signature: None, ..token.clone() };
+    let expires_at = token.expires_at + SignedDuration::from_secs(1);
+    let other = Token { expires_at, ..token.clone() };
+    for changed in [unsigned, other] {
+        let seal = all.voucher.seal(&DelegationRow::sealed_bytes(&changed));
+        let row = DelegationRow { token: changed, used: 0, seal };
+        scene.vault.store().replace_delegations(&[row]).await.unwrap();
+        for (token, by) in [(&token, 2), (&child, 3)] {
+            let refused = present(&all, token, by).await.unwrap_err();
+            assert_eq!(refused.code(), Code::DelegationInvalid);
+        }
+    }
+    // Its end is signed as well.
+    all.revoke(&child.token_id, Revoker::Operator, "a test").await.unwrap();
+    let listed = all.list().await.unwrap();
+    let (over, _) = listed.iter().find(|(one, _)| one.token_id == child.token_id).unwrap();
+    assert!(over.revoked.is_some() && is_signed(&shown(over), &key));
+}
