@@ -29,8 +29,6 @@ pub(crate) enum Binding {
         /// What the issuer's message has reserved for it: handing it over and doing it are one use.
         held: Arc<Reservation>,
     },
-    /// The presenter's socket is its own.
-    Known,
     /// Not at all: a name alone is good for nothing.
     Missing,
     /// By a proof.

@@ -28,7 +28,7 @@ use super::{
     answer::Outcome,
     approve::Approval,
     binding::{Binding, ShownProof},
-    caller::{Acting, Caller, Standing},
+    caller::{Acting, Caller},
     delegations::{Revoker, may_come},
     record::Account,
     resolve::{Meant, subjects},
@@ -210,21 +210,15 @@ impl NlService {
     }
 
     /// What a caller acts under when its message shows a token.
-    pub(super) async fn acting(
-        &self,
-        shown: &Map<String, Value>,
-        standing: Standing,
-    ) -> Result<Acting, NlFault> {
+    pub(super) async fn acting(&self, shown: &Map<String, Value>) -> Result<Acting, NlFault> {
         let id = token_id(shown)?;
         let (links, agents) = (self.delegations.links(&id).await?, self.agents.list().await?);
         let issuers = links.iter().map(|link| named(&agents, &link.issuer_instance));
         let issuers = issuers.collect::<Option<Vec<_>>>().ok_or(Code::DelegationInvalid)?;
         let token = links.into_iter().next().ok_or(Code::DelegationInvalid)?;
-        let binding = match (shown.get("binding_proof").and_then(Value::as_str), standing) {
-            (Some(proof), _) => Binding::Shown(ShownProof::new(proof)),
-            // Nobody else speaks through a session's own socket.
-            (None, Standing::Session) => Binding::Known,
-            (None, Standing::Stranger) => Binding::Missing,
+        let binding = match shown.get("binding_proof").and_then(Value::as_str) {
+            Some(proof) => Binding::Shown(ShownProof::new(proof)),
+            None => Binding::Missing,
         };
         Ok(Acting { issuers, token, binding })
     }
@@ -255,7 +249,7 @@ impl NlService {
         let id = &acting.token.token_id;
         let who = (&caller.aid.agent_uri, &caller.aid.instance_id);
         match &acting.binding {
-            Binding::Issuers { .. } | Binding::Known => {}
+            Binding::Issuers { .. } => {}
             Binding::Missing => return Err(unproven()),
             Binding::Shown(proof) => {
                 let take = async |text: &str| self.delegations.take_proof(id, who, text, now).await;

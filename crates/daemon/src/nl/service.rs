@@ -285,7 +285,7 @@ impl NlService {
         }
         let acting = match payload.get("delegation") {
             None | Some(Value::Null) => None,
-            Some(Value::Object(shown)) => Some(self.acting(shown, presented.standing).await?),
+            Some(Value::Object(shown)) => Some(self.acting(shown).await?),
             // Passed over, it would leave the agent its own grants, which it did not mean to use.
             Some(_) => {
                 let words = SafeText::words("delegation is an object with token_id");

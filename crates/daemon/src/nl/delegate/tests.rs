@@ -1,6 +1,10 @@
 //! Work that is handed on: never more than whoever hands it on may do, and each time at a use.
 
-use std::{fs, os::unix::fs::PermissionsExt};
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    sync::atomic::{AtomicI64, Ordering},
+};
 
 use keyless_core::{
     SecretPath,
@@ -37,10 +41,12 @@ async fn token(served: &Served, from: &Caller, asked: &Map<String, Value>) -> Re
     made.map(|made| made.body()["token_id"].clone()).map_err(|fault| fault.code())
 }
 
-/// `caller` acting under a token, on a line of its own.
+/// `caller` acting under a token, with a proof that was not shown before.
 async fn under(served: &Served, token: &Value, caller: Caller) -> Caller {
-    let shown = json!({ "token_id": token });
-    let acting = served.nl.acting(shown.as_object().unwrap(), Standing::Session).await.unwrap();
+    static MADE: AtomicI64 = AtomicI64::new(0);
+    let proof = proof(served, token, &caller, MADE.fetch_add(1, Ordering::Relaxed) % 25);
+    let shown = json!({ "token_id": token, "binding_proof": proof });
+    let acting = served.nl.acting(shown.as_object().unwrap()).await.unwrap();
     Caller { acting: Some(acting), ..caller }
 }
 
@@ -221,7 +227,7 @@ async fn a_proof_is_good_for_all_that_its_message_asks_and_for_no_other() {
     let message = async |proof: &str| {
         let shown = json!({ "token_id": made, "binding_proof": proof });
         let shown = shown.as_object().unwrap();
-        let acting = served.nl.acting(shown, Standing::Stranger).await.unwrap();
+        let acting = served.nl.acting(shown).await.unwrap();
         Caller {
             acting: Some(acting),
             aid: helper.aid.clone(),
@@ -232,7 +238,7 @@ async fn a_proof_is_good_for_all_that_its_message_asks_and_for_no_other() {
     // Nothing, and what another instance of the same software could make, prove nothing.
     let twin = served.agent("b", &[Exec], &[]).await;
     let nothing = json!({ "token_id": made });
-    let unproven = served.nl.acting(nothing.as_object().unwrap(), Standing::Stranger).await;
+    let unproven = served.nl.acting(nothing.as_object().unwrap()).await;
     let unproven = Caller { acting: unproven.ok(), ..served.agent("b", &[Exec], &[]).await };
     assert_eq!(done(&served, &unproven, exec()).await, Some(Code::DelegationInvalid));
     // Nor do they tell what its issuer may name: a name that there is and one that there is not get the same answer.
