@@ -27,6 +27,7 @@ mod keys;
 mod queue;
 mod read;
 mod segments;
+mod told;
 mod uses;
 mod verify;
 mod writer;
@@ -42,12 +43,16 @@ use parking_lot::RwLock;
 use tokio::{runtime, sync::oneshot};
 use zeroize::Zeroizing;
 
-pub(crate) use self::head::{Known, seal_head};
 pub use self::{
     breaks::{AcceptedBreak, MissedEnd},
     read::AuditQuery,
+    told::Told,
     uses::LatestUse,
     verify::{Fit, LogError, TamperedAt, VerifiedChain},
+};
+pub(crate) use self::{
+    head::{Known, seal_head},
+    writer::told as told_unwritten,
 };
 use self::{
     ids::Ids,
@@ -56,7 +61,7 @@ use self::{
 };
 use crate::{
     engine::Connection,
-    store::{OwnChain, Store},
+    store::{OwnChain, Store, StoreError},
 };
 
 /// Vouches for the log with a key that the store does not have.
@@ -146,12 +151,12 @@ impl AuditLog {
         connection: &mut Connection,
         chain: &OwnChain,
         drafts: Vec<Draft>,
-    ) -> Result<Known, Error> {
+    ) -> Result<Known, StoreError> {
         let outlines = drafts.into_iter().map(|draft| self.outline(draft)).collect();
         let known = self.0.known.lock().clone();
         let sealer = self.0.sealer.as_deref();
         let placed = writer::place(connection, chain, sealer, known, outlines).await;
-        placed.map(|(_, end)| end).map_err(|failed| writer::told(&failed.0))
+        placed.map(|(_, end)| end).map_err(|failed| StoreError::Unrecorded(Box::new(failed.0)))
     }
 
     /// Takes note of where entries end that were written in a transaction, which is committed now.

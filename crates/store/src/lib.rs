@@ -31,7 +31,7 @@ mod audit;
 pub use crate::{
     audit::{
         AcceptedBreak, AuditLog, AuditQuery, Fit, HeadSealer, LatestUse, LogError, MissedEnd,
-        TamperedAt, VerifiedChain,
+        TamperedAt, Told, VerifiedChain,
     },
     contacts::SourceContact,
     nl::{AgentRow, DelegationRow, GrantRow, ShownAttestation, ThreatRow, UseOf, Uses},

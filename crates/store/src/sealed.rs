@@ -6,7 +6,7 @@
 use std::{fmt::Write as _, sync::Arc};
 
 use jiff::Timestamp;
-use keyless_core::{Error, SecretPath, audit::Draft};
+use keyless_core::{SecretPath, audit::Draft};
 
 use crate::{
     audit::{self, AuditLog, HeadSealer, Known},
@@ -163,7 +163,7 @@ impl Writing {
         let insert = query("INSERT INTO vault (id, format, created_at) VALUES (1, $1, $2)")
             .bind(row.format)
             .bind(row.created_at.to_string());
-        self.run(insert).await
+        self.run(insert).await.map(drop)
     }
 
     /// Puts an envelope in place of the one of its kind.
@@ -179,7 +179,7 @@ impl Writing {
         .bind(&row.nonce)
         .bind(&row.wrapped)
         .bind(row.created_at.to_string());
-        self.run(put).await
+        self.run(put).await.map(drop)
     }
 
     /// Adds a secret; [`StoreError::Taken`] when its path is.
@@ -196,7 +196,7 @@ impl Writing {
         .bind(row.updated_at.to_string())
         .bind(row.current)
         .bind(row.removed_at.map(|at| at.to_string()));
-        self.run(insert).await
+        self.run(insert).await.map(drop)
     }
 
     /// Changes a secret's metadata, the version in use, and whether it is removed.
@@ -211,13 +211,13 @@ impl Writing {
         .bind(row.current)
         .bind(row.removed_at.map(|at| at.to_string()))
         .bind(row.path.as_str());
-        self.run(update).await
+        self.run(update).await.map(drop)
     }
 
     /// Removes a secret with all its versions.
     pub async fn remove_secret(&mut self, path: &SecretPath) -> Result<(), StoreError> {
         let remove = query("DELETE FROM secrets WHERE path = $1").bind(path.as_str());
-        self.run(remove).await
+        self.run(remove).await.map(drop)
     }
 
     /// Adds a version; [`StoreError::Taken`] when its number is.
@@ -231,7 +231,7 @@ impl Writing {
         .bind(&row.nonce)
         .bind(&row.ciphertext)
         .bind(row.created_at.to_string());
-        self.run(insert).await
+        self.run(insert).await.map(drop)
     }
 
     /// Removes one version for good.
@@ -243,13 +243,13 @@ impl Writing {
         let remove = query("DELETE FROM versions WHERE path = $1 AND version = $2")
             .bind(path.as_str())
             .bind(version);
-        self.run(remove).await
+        self.run(remove).await.map(drop)
     }
 
     /// Removes the envelope of a kind.
     pub async fn remove_envelope(&mut self, kind: &str) -> Result<(), StoreError> {
         let remove = query("DELETE FROM envelopes WHERE kind = $1").bind(kind);
-        self.run(remove).await
+        self.run(remove).await.map(drop)
     }
 
     /// Puts the commitment to what the rows now are.
@@ -262,7 +262,7 @@ impl Writing {
         )
         .bind(generation)
         .bind(&row.mac);
-        self.run(put).await
+        self.run(put).await.map(drop)
     }
 
     /// Vouches for the audit log as it now ends, with a new vault's key.
@@ -273,8 +273,8 @@ impl Writing {
 
     /// Puts the mutation on record; the entries are durable when it is. Once for each mutation.
     ///
-    /// Fails with [`Code::AuditUnavailable`](keyless_core::Code::AuditUnavailable): then the mutation must not be committed.
-    pub async fn record(&mut self, log: &AuditLog, drafts: Vec<Draft>) -> Result<(), Error> {
+    /// Fails with [`StoreError::Unrecorded`]: then the mutation must not be committed.
+    pub async fn record(&mut self, log: &AuditLog, drafts: Vec<Draft>) -> Result<(), StoreError> {
         if drafts.is_empty() {
             return Ok(());
         }
@@ -301,9 +301,9 @@ impl Writing {
         read_rows(self.transaction.connection()).await
     }
 
-    async fn run(&mut self, statement: Query) -> Result<(), StoreError> {
-        statement.execute(self.transaction.connection()).await?;
-        Ok(())
+    /// Gives how many rows it changed.
+    pub(crate) async fn run(&mut self, statement: Query) -> Result<u64, StoreError> {
+        statement.execute(self.transaction.connection()).await
     }
 }
 

@@ -17,7 +17,7 @@ use keyless_core::{
     agent::{AgentState, Aid, DelegatedBy, InstanceId, LifecycleAuthority as Authority},
     audit::{self, Action, Detail, Draft, Outcome, Target},
 };
-use keyless_store::{AgentRow, AuditLog, Store};
+use keyless_store::{AgentRow, AuditLog, Store, Told};
 use keyless_vault::{Vault, Voucher};
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
@@ -80,8 +80,8 @@ impl Agents {
         let aid = self.drafted(wanted, by).await?;
         let credential = credential::draw()?;
         let hash = self.hash(&credential).await?;
-        self.store.insert_agent(&self.sealed(aid.clone(), hash)).await?;
-        self.record(Action::AgentRegister, &aid, by.as_logged(), "registered").await?;
+        let told = self.told(Action::AgentRegister, &aid, by.as_logged(), "registered");
+        self.store.insert_agent(&self.sealed(aid.clone(), hash), told).await?;
         Ok((aid, credential))
     }
 
@@ -203,10 +203,10 @@ impl Agents {
             }
             let new = self.sealed(aid.clone(), old.credential_hash.clone());
             // Somebody else may have changed it meanwhile; then it is judged anew.
-            if self.store.replace_agent(&old, &new).await? {
-                let words = format!("{from} to {to}: {reason}");
-                let who = who.cloned().unwrap_or_else(|| actor(by, &aid));
-                self.record(Action::AgentTransition, &aid, who, &words).await?;
+            let words = format!("{from} to {to}: {reason}");
+            let who = who.cloned().unwrap_or_else(|| actor(by, &aid));
+            let told = self.told(Action::AgentTransition, &aid, who, &words);
+            if self.store.replace_agent(&old, &new, told).await? {
                 return Ok(aid);
             }
         }
@@ -221,7 +221,7 @@ impl Agents {
         let touched = Aid { last_active_at: Some(now), ..old.aid.clone() };
         // Whoever was faster has noted more than this.
         let new = self.sealed(touched, old.credential_hash.clone());
-        self.store.replace_agent(&old, &new).await.map(drop).map_err(Into::into)
+        self.store.replace_agent(&old, &new, Told::nothing()).await.map(drop).map_err(Into::into)
     }
 
     async fn is_right(
@@ -288,20 +288,15 @@ impl Agents {
         AgentRow { aid, credential_hash, seal }
     }
 
-    async fn record(
-        &self,
-        action: Action,
-        aid: &Aid,
-        who: audit::Agent,
-        note: &str,
-    ) -> Result<(), Error> {
+    /// The entry that tells what became of an agent.
+    fn told(&self, action: Action, aid: &Aid, who: audit::Agent, note: &str) -> Told<'_> {
         let target = SafeText::default().as_they_wrote(aid.agent_uri.as_str());
         let target = target.and(" ").as_they_wrote(aid.instance_id.as_str());
         let draft = Draft {
             detail: Detail { note: Some(note.to_owned()), ..Detail::default() },
             ..plain_entry(who, action, Outcome::Success, Target::Named(target))
         };
-        self.log.append(draft).await.map(drop)
+        Told::in_log(&self.log, vec![draft])
     }
 }
 

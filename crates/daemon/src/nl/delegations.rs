@@ -16,7 +16,7 @@ use keyless_core::{
     audit::{self, Action, Detail, Draft, Outcome, Target},
     delegation::{Order, Presented, Revocation, Token, TokenId, verify},
 };
-use keyless_store::{AuditLog, DelegationRow, Store};
+use keyless_store::{AuditLog, DelegationRow, Store, Told};
 use keyless_vault::{Vault, Voucher};
 use uuid::Uuid;
 use zeroize::Zeroizing;
@@ -68,11 +68,10 @@ impl Delegations {
         let issuer = order.issuer.1.as_str().to_owned();
         let token = Token::issue(order, (id, BASE64.encode(&nonce)), Timestamp::now())?;
         let row = self.sealed(token);
-        self.store.insert_delegation(&row).await?;
-        let token = row.token;
-        let by = audit::Agent { uri: token.issuer.to_string(), ..agent("agent", &issuer) };
-        self.record(Action::DelegationCreate, &token, by, None).await?;
-        Ok(token)
+        let by = audit::Agent { uri: row.token.issuer.to_string(), ..agent("agent", &issuer) };
+        let entry = entry(Action::DelegationCreate, &row.token, by, None);
+        self.store.insert_delegation(&row, Told::in_log(&self.log, vec![entry])).await?;
+        Ok(row.token)
     }
 
     /// Verifies a token that is presented, which is its presenter's alone from then on; gives it. A use is not had by that.
@@ -217,7 +216,7 @@ impl Delegations {
         let now = Timestamp::now();
         links.iter().try_for_each(|link| link.is_in_force(now))?;
         let token = self.bind(id, &by.instance_id).await?;
-        self.record(Action::DelegationAccept, &token, as_logged(by), None).await?;
+        self.log.append(entry(Action::DelegationAccept, &token, as_logged(by), None)).await?;
         Ok((token, self.binding_key(id, &by.instance_id)))
     }
 
@@ -283,12 +282,13 @@ impl Delegations {
         }
         let sealed: Vec<DelegationRow> =
             revoked.iter().map(|token| self.sealed(token.clone())).collect();
-        self.store.replace_delegations(&sealed).await?;
-        for token in &revoked {
-            let note =
-                token.revoked.as_ref().map(|over| format!("{}, root {}", over.reason, over.root));
-            self.record(Action::DelegationRevoke, token, who.clone(), note).await?;
-        }
+        let entries = revoked.iter().map(|token| {
+            let note = token.revoked.as_ref();
+            let note = note.map(|over| format!("{}, root {}", over.reason, over.root));
+            entry(Action::DelegationRevoke, token, who.clone(), note)
+        });
+        let told = Told::in_log(&self.log, entries.collect());
+        self.store.replace_delegations(&sealed, told).await?;
         Ok(revoked.len())
     }
 
@@ -333,34 +333,20 @@ impl Delegations {
         let seal = self.voucher.seal(&DelegationRow::sealed_bytes(&token));
         DelegationRow { token, used: 0, seal }
     }
+}
 
-    async fn record(
-        &self,
-        action: Action,
-        token: &Token,
-        who: audit::Agent,
-        note: Option<String>,
-    ) -> Result<(), Error> {
-        let draft = Draft {
-            detail: Detail {
-                delegation: token
-                    .chain
-                    .iter()
-                    .cloned()
-                    .chain([token.subject.to_string()])
-                    .collect(),
-                grants: vec![token.parent_scope_id.as_str().to_owned()],
-                note,
-                ..Detail::default()
-            },
-            ..plain_entry(
-                who,
-                action,
-                Outcome::Success,
-                Target::Named(SafeText::default().as_they_wrote(token.token_id.as_str())),
-            )
-        };
-        self.log.append(draft).await.map(drop)
+/// The entry that tells what became of a token.
+fn entry(action: Action, token: &Token, who: audit::Agent, note: Option<String>) -> Draft {
+    let subject = token.subject.to_string();
+    let target = Target::Named(SafeText::default().as_they_wrote(token.token_id.as_str()));
+    Draft {
+        detail: Detail {
+            delegation: token.chain.iter().cloned().chain([subject]).collect(),
+            grants: vec![token.parent_scope_id.as_str().to_owned()],
+            note,
+            ..Detail::default()
+        },
+        ..plain_entry(who, action, Outcome::Success, target)
     }
 }
 

@@ -17,7 +17,7 @@ use keyless_core::{
     },
     nl_message::NlFault,
 };
-use keyless_store::{AuditLog, GrantRow, Store, StoreError, UseOf, Uses};
+use keyless_store::{AuditLog, GrantRow, Store, StoreError, Told, UseOf, Uses};
 use keyless_vault::{Vault, Voucher};
 use parking_lot::Mutex;
 use uuid::Uuid;
@@ -148,16 +148,14 @@ impl Grants {
             return Err(Error::with(Code::Usage, words));
         }
         let row = self.sealed(grant);
-        match self.store.insert_grant(&row).await {
+        let told = Told::in_log(&self.log, vec![entry(Action::GrantCreate, &row.grant, None)]);
+        match self.store.insert_grant(&row, told).await {
             Err(StoreError::Taken(_)) => {
                 let words = SafeText::words("there is a grant of that name: ");
                 let words = words.as_they_wrote(row.grant.grant_id.as_str());
                 Err(Error::with(Code::Usage, words))
             }
-            done => {
-                done?;
-                self.record(Action::GrantCreate, &row.grant, None).await
-            }
+            done => Ok(done?),
         }
     }
 
@@ -175,11 +173,11 @@ impl Grants {
             return Ok(row.grant);
         }
         let new = self.sealed(Grant { revoked: true, ..row.grant.clone() });
-        if !self.store.replace_grant(&row, &new).await? {
+        let told = Told::in_log(&self.log, vec![entry(Action::GrantRevoke, &new.grant, reason)]);
+        if !self.store.replace_grant(&row, &new, told).await? {
             let words = SafeText::words("somebody else changed the grant just now");
             return Err(Error::with(Code::RequestSettled, words));
         }
-        self.record(Action::GrantRevoke, &new.grant, reason).await?;
         Ok(new.grant)
     }
 
@@ -224,23 +222,16 @@ impl Grants {
         let seal = self.voucher.seal(&GrantRow::sealed_bytes(&grant));
         GrantRow { grant, seal }
     }
+}
 
-    async fn record(&self, action: Action, grant: &Grant, note: Option<&str>) -> Result<(), Error> {
-        let id = grant.grant_id.as_str();
-        let draft = Draft {
-            detail: Detail {
-                grants: vec![id.to_owned()],
-                note: note.map(|note| SafeText::default().as_they_wrote(note).as_str().to_owned()),
-                ..Detail::default()
-            },
-            ..plain_entry(
-                agent("operator", "operator"),
-                action,
-                Outcome::Success,
-                Target::Named(SafeText::default().as_they_wrote(grant.agent_uri.as_str())),
-            )
-        };
-        self.log.append(draft).await.map(drop)
+/// The entry that tells what became of a grant.
+fn entry(action: Action, grant: &Grant, note: Option<&str>) -> Draft {
+    let note = note.map(|note| SafeText::default().as_they_wrote(note).as_str().to_owned());
+    let target = Target::Named(SafeText::default().as_they_wrote(grant.agent_uri.as_str()));
+    let grants = vec![grant.grant_id.as_str().to_owned()];
+    Draft {
+        detail: Detail { grants, note, ..Detail::default() },
+        ..plain_entry(agent("operator", "operator"), action, Outcome::Success, target)
     }
 }
 

@@ -225,7 +225,7 @@ fn interruption() -> Draft {
 }
 
 /// Why an entry was not written.
-pub(super) fn told(error: &StoreError) -> Error {
+pub(crate) fn told(error: &StoreError) -> Error {
     let words = match error {
         StoreError::DiskFull(_) => "the disk is full",
         StoreError::Busy(_) => "another process keeps the store locked",

@@ -4,6 +4,7 @@ use keyless_core::agent::{Aid, InstanceId};
 
 use super::json;
 use crate::{
+    audit::Told,
     engine::{Row, of_a_size, query, query_owned},
     store::{Store, StoreError},
 };
@@ -28,39 +29,42 @@ impl AgentRow {
 
 impl Store {
     /// Records an agent; [`StoreError::Taken`] when its instance is known. On disk when this returns.
-    pub async fn insert_agent(&self, row: &AgentRow) -> Result<(), StoreError> {
-        query("INSERT INTO agents (instance_id, aid, credential, seal) VALUES ($1, $2, $3, $4)")
+    pub async fn insert_agent(&self, row: &AgentRow, told: Told<'_>) -> Result<(), StoreError> {
+        let insert = query(
+            "INSERT INTO agents (instance_id, aid, credential, seal) VALUES ($1, $2, $3, $4)",
+        );
+        let insert = insert
             .bind(row.aid.instance_id.as_str())
             .bind(json(&row.aid))
             .bind(&row.credential_hash)
-            .bind(&row.seal)
-            .execute(&self.pool)
-            .await?;
-        Ok(())
+            .bind(&row.seal);
+        self.run_told(insert, told).await.map(drop)
     }
 
     /// Puts `new` in the place of `old`, which has the same instance; `false` when somebody was faster.
-    pub async fn replace_agent(&self, old: &AgentRow, new: &AgentRow) -> Result<bool, StoreError> {
+    pub async fn replace_agent(
+        &self,
+        old: &AgentRow,
+        new: &AgentRow,
+        told: Told<'_>,
+    ) -> Result<bool, StoreError> {
         let update = query(
             "UPDATE agents SET aid = $1, credential = $2, seal = $3 WHERE instance_id = $4 AND seal = $5",
         );
-        let done = update
+        let update = update
             .bind(json(&new.aid))
             .bind(&new.credential_hash)
             .bind(&new.seal)
             .bind(old.aid.instance_id.as_str())
-            .bind(&old.seal)
-            .execute(&self.pool)
-            .await?;
-        Ok(done == 1)
+            .bind(&old.seal);
+        self.run_told(update, told).await
     }
 
     /// Removes an agent as it stood when `row` was read; `false` when it has changed since.
-    pub async fn remove_agent(&self, row: &AgentRow) -> Result<bool, StoreError> {
+    pub async fn remove_agent(&self, row: &AgentRow, told: Told<'_>) -> Result<bool, StoreError> {
         let delete = query("DELETE FROM agents WHERE instance_id = $1 AND seal = $2");
-        let done =
-            delete.bind(row.aid.instance_id.as_str()).bind(&row.seal).execute(&self.pool).await?;
-        Ok(done == 1)
+        let delete = delete.bind(row.aid.instance_id.as_str()).bind(&row.seal);
+        self.run_told(delete, told).await
     }
 
     /// One agent.

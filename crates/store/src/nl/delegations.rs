@@ -5,6 +5,7 @@ use keyless_core::delegation::{Token, TokenId};
 
 use super::json;
 use crate::{
+    audit::Told,
     engine::{Lock, Row, Transaction, of_a_size, query, query_owned},
     store::{Store, StoreError},
 };
@@ -32,35 +33,46 @@ impl DelegationRow {
 
 impl Store {
     /// Records a token; [`StoreError::Taken`] when its name is. On disk when this returns.
-    pub async fn insert_delegation(&self, row: &DelegationRow) -> Result<(), StoreError> {
+    pub async fn insert_delegation(
+        &self,
+        row: &DelegationRow,
+        told: Told<'_>,
+    ) -> Result<(), StoreError> {
         let insert = query(
             "INSERT INTO delegations (token_id, body, max_uses, used, revoked, seal) \
              VALUES ($1, $2, $3, 0, $4, $5)",
         );
-        insert
+        let insert = insert
             .bind(row.token.token_id.as_str())
             .bind(json(&row.token))
             .bind(integer(row.token.scope.max_uses))
             .bind(row.token.revoked.is_some())
-            .bind(&row.seal)
-            .execute(&self.pool)
-            .await?;
-        Ok(())
+            .bind(&row.seal);
+        self.run_told(insert, told).await.map(drop)
     }
 
     /// Puts tokens in the place of those with their names, all or none.
-    pub async fn replace_delegations(&self, rows: &[DelegationRow]) -> Result<(), StoreError> {
-        let mut transaction = Transaction::write(&self.pool, Lock::Rows).await?;
+    pub async fn replace_delegations(
+        &self,
+        rows: &[DelegationRow],
+        told: Told<'_>,
+    ) -> Result<(), StoreError> {
+        let mut writing = self.write().await?;
         for row in rows {
-            query("UPDATE delegations SET body = $1, revoked = $2, seal = $3 WHERE token_id = $4")
+            let update = query(
+                "UPDATE delegations SET body = $1, revoked = $2, seal = $3 WHERE token_id = $4",
+            );
+            let update = update
                 .bind(json(&row.token))
                 .bind(row.token.revoked.is_some())
                 .bind(&row.seal)
-                .bind(row.token.token_id.as_str())
-                .execute(transaction.connection())
-                .await?;
+                .bind(row.token.token_id.as_str());
+            writing.run(update).await?;
         }
-        transaction.commit().await
+        if let Some((log, drafts)) = told.into_entries() {
+            writing.record(log, drafts).await?;
+        }
+        writing.commit().await
     }
 
     /// Puts a token in the place of itself as it was read; `false` when it has changed since, or was revoked.

@@ -6,6 +6,7 @@ use keyless_core::grant::{Grant, GrantId, PermissionRef};
 
 use super::json;
 use crate::{
+    audit::Told,
     engine::{Connection, Lock, Row, Transaction, of_a_size, query, query_owned},
     store::{Store, StoreError},
 };
@@ -40,31 +41,33 @@ impl GrantRow {
 
 impl Store {
     /// Records a grant; [`StoreError::Taken`] when its name is. On disk when this returns.
-    pub async fn insert_grant(&self, row: &GrantRow) -> Result<(), StoreError> {
-        query("INSERT INTO grants (grant_id, body, revoked, seal) VALUES ($1, $2, $3, $4)")
-            .bind(row.grant.grant_id.as_str())
-            .bind(json(&row.grant))
-            .bind(row.grant.revoked)
-            .bind(&row.seal)
-            .execute(&self.pool)
-            .await?;
-        Ok(())
+    pub async fn insert_grant(&self, row: &GrantRow, told: Told<'_>) -> Result<(), StoreError> {
+        let insert =
+            query("INSERT INTO grants (grant_id, body, revoked, seal) VALUES ($1, $2, $3, $4)")
+                .bind(row.grant.grant_id.as_str())
+                .bind(json(&row.grant))
+                .bind(row.grant.revoked)
+                .bind(&row.seal);
+        self.run_told(insert, told).await.map(drop)
     }
 
     /// Puts `new` in the place of `old`, which has the same name; `false` when somebody was faster.
-    pub async fn replace_grant(&self, old: &GrantRow, new: &GrantRow) -> Result<bool, StoreError> {
+    pub async fn replace_grant(
+        &self,
+        old: &GrantRow,
+        new: &GrantRow,
+        told: Told<'_>,
+    ) -> Result<bool, StoreError> {
         let update = query(
             "UPDATE grants SET body = $1, revoked = $2, seal = $3 WHERE grant_id = $4 AND seal = $5",
         );
-        let done = update
+        let update = update
             .bind(json(&new.grant))
             .bind(new.grant.revoked)
             .bind(&new.seal)
             .bind(old.grant.grant_id.as_str())
-            .bind(&old.seal)
-            .execute(&self.pool)
-            .await?;
-        Ok(done == 1)
+            .bind(&old.seal);
+        self.run_told(update, told).await
     }
 
     /// All grants, oldest first. A row that can't be read is left out: it permits nothing.

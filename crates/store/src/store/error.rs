@@ -3,6 +3,8 @@
 use std::io;
 
 use keyless_core::{Code, Error, SafeText};
+
+use crate::audit::told_unwritten;
 use sqlx::sqlite::SqliteError;
 
 /// Why the store could not be read or written.
@@ -79,6 +81,9 @@ pub enum StoreError {
     /// The server did not prove by a certificate who it is.
     #[error("the database server is not believed")]
     Untrusted(#[source] sqlx::Error),
+    /// What was to be changed could not be put on record, so it was not.
+    #[error("the audit log can't be written")]
+    Unrecorded(#[source] Box<StoreError>),
 }
 
 /// How [`StoreError::LogTampered`] is told.
@@ -216,6 +221,7 @@ impl From<StoreError> for Error {
             StoreError::Unreachable(_) => no_server(
                 "it can't be reached, or gives no connection in time; nothing is allowed until it does",
             ),
+            StoreError::Unrecorded(why) => told_unwritten(&why),
             StoreError::Untrusted(_) => {
                 no_server("its certificate is not trusted, or it offers no TLS; see [store] roots")
             }

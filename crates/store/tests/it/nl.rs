@@ -1,14 +1,16 @@
 //! Grants, agents and delegations: kept over a restart, and uses that no race can have twice.
 
+use std::sync::Arc;
+
 use jiff::{SignedDuration, Timestamp};
 use keyless_core::{
     delegation::{Token, TokenId},
     grant::{Grant, GrantId, PermissionRef},
 };
-use keyless_store::{DelegationRow, GrantRow, ShownAttestation, StoreError, UseOf};
+use keyless_store::{AuditLog, DelegationRow, GrantRow, ShownAttestation, StoreError, Told, UseOf};
 use serde_json::json;
 
-use crate::scene::{Engine, Scene, on_both};
+use crate::scene::{Engine, Scene, Word, draft, on_both};
 
 on_both! {
     of_many_who_want_the_last_use_one_gets_it
@@ -16,6 +18,7 @@ on_both! {
     a_token_is_used_as_often_as_it_says
     of_many_who_show_one_attestation_it_is_the_firsts
     of_many_who_show_one_proof_one_is_believed
+    rights_change_with_their_entry_or_not_at_all
 }
 
 fn grant(name: &str) -> GrantRow {
@@ -36,7 +39,7 @@ fn use_of(name: &str, max_uses: u64) -> UseOf {
 
 async fn of_many_who_want_the_last_use_one_gets_it(engine: Engine) {
     let scene = Scene::new(engine).await;
-    scene.store.insert_grant(&grant("g1")).await.unwrap();
+    scene.store.insert_grant(&grant("g1"), Told::nothing()).await.unwrap();
     let other = scene.opened_again().await;
     let wanted = [use_of("g1", 10)];
     // Two at a time of each handle: more would wait for its connections, which a busy machine is slow to make.
@@ -63,7 +66,7 @@ async fn of_many_who_want_the_last_use_one_gets_it(engine: Engine) {
 async fn uses_are_had_together_or_not_at_all(engine: Engine) {
     let scene = Scene::new(engine).await;
     for name in ["g1", "g2"] {
-        scene.store.insert_grant(&grant(name)).await.unwrap();
+        scene.store.insert_grant(&grant(name), Told::nothing()).await.unwrap();
     }
     assert_eq!(scene.store.take_uses(&[use_of("g2", 1)]).await.unwrap(), Ok(()));
     let refused = scene.store.take_uses(&[use_of("g1", 1), use_of("g2", 1)]).await.unwrap();
@@ -73,10 +76,10 @@ async fn uses_are_had_together_or_not_at_all(engine: Engine) {
     let before = scene.store.nl_revision().await.unwrap();
     let mut revoked = grant("g1");
     revoked.grant.revoked = true;
-    assert!(scene.store.replace_grant(&grant("g1"), &revoked).await.unwrap());
+    assert!(scene.store.replace_grant(&grant("g1"), &revoked, Told::nothing()).await.unwrap());
     assert!(scene.store.nl_revision().await.unwrap() > before);
     assert!(scene.store.take_uses(&[use_of("g1", 9)]).await.unwrap().is_err());
-    let taken = scene.store.insert_grant(&grant("g1")).await;
+    let taken = scene.store.insert_grant(&grant("g1"), Told::nothing()).await;
     assert!(matches!(taken, Err(StoreError::Taken(_))), "{taken:?}");
 }
 
@@ -92,7 +95,7 @@ async fn a_token_is_used_as_often_as_it_says(engine: Engine) {
     }))
     .unwrap();
     let row = DelegationRow { seal: DelegationRow::sealed_bytes(&token), used: 0, token };
-    scene.store.insert_delegation(&row).await.unwrap();
+    scene.store.insert_delegation(&row, Told::nothing()).await.unwrap();
     let id = TokenId::parse("550e8400-e29b-41d4-a716-446655440000").unwrap();
     // More than are left is none at all.
     let takes = [(3, false), (2, true), (1, false)];
@@ -169,4 +172,31 @@ async fn of_many_who_show_one_attestation_it_is_the_firsts(engine: Engine) {
     let at = |seconds| until + SignedDuration::from_secs(seconds);
     assert!(!other.bind_attestation(&late, until, at(60)).await.unwrap());
     assert!(other.bind_attestation(&late, until, at(61)).await.unwrap());
+}
+
+async fn rights_change_with_their_entry_or_not_at_all(engine: Engine) {
+    let scene = Scene::new(engine).await;
+    let (store, word) = (&scene.store, Arc::new(Word("sesame")));
+    let mut born = store.write().await.unwrap();
+    born.seal_audit_head(&*word).await.unwrap();
+    born.commit().await.unwrap();
+    let log = AuditLog::start(store, Some(Arc::clone(&word) as _));
+    log.append(draft("first")).await.unwrap();
+    let told = |session: &str| Told::in_log(&log, vec![draft(session), draft(session)]);
+    let revoked = GrantRow { seal: b"revoked".to_vec(), ..grant("g1") };
+    store.insert_grant(&grant("g1"), told("given")).await.unwrap();
+    scene.behind_its_back("ALTER TABLE audit RENAME TO away").await;
+    let unrecorded = store.replace_grant(&grant("g1"), &revoked, told("lost")).await.unwrap_err();
+    assert!(matches!(unrecorded, StoreError::Unrecorded(_)), "{unrecorded:?}");
+    assert_eq!(store.grants().await.unwrap(), [grant("g1")]);
+    scene.behind_its_back("ALTER TABLE away RENAME TO audit").await;
+    // Whoever changes nothing has nothing to tell.
+    assert!(!store.replace_grant(&revoked, &grant("g1"), told("late")).await.unwrap());
+    assert!(store.replace_grant(&grant("g1"), &revoked, told("taken")).await.unwrap());
+    // The log's own writer goes on behind all that.
+    log.append(draft("last")).await.unwrap();
+    let entries = store.audit_tail(10).await.unwrap();
+    let sessions: Vec<_> = entries.iter().map(|entry| entry.agent.session_id.as_str()).collect();
+    assert_eq!(sessions, ["first", "given", "given", "taken", "taken", "last"]);
+    assert_eq!(store.audit_verify(Some(&*word)).await.unwrap()[0].entries, 6);
 }

@@ -26,6 +26,6 @@ impl<'a, T> Entries<'a, T> {
 
     pub(super) async fn write(self, writing: &mut Writing, answer: &T) -> Result<(), Error> {
         let Some(Told { log, drafts }) = self.0 else { return Ok(()) };
-        writing.record(log, drafts(answer)).await
+        Ok(writing.record(log, drafts(answer)).await?)
     }
 }

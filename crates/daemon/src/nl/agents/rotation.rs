@@ -37,11 +37,11 @@ impl Agents {
             }
             let new = self.sealed(old.aid.clone(), hash.clone());
             // Somebody else may have changed it meanwhile; then it is judged anew.
-            if self.store.replace_agent(&old, &new).await? {
+            let who = by.map_or_else(|| Registrar::Operator.as_logged(), as_logged);
+            let note = SafeText::words("credential rotated: ").as_they_wrote(reason);
+            let told = self.told(Action::AgentRotate, &new.aid, who, note.as_str());
+            if self.store.replace_agent(&old, &new, told).await? {
                 self.verified.lock().remove(instance);
-                let who = by.map_or_else(|| Registrar::Operator.as_logged(), as_logged);
-                let note = SafeText::words("credential rotated: ").as_they_wrote(reason);
-                self.record(Action::AgentRotate, &new.aid, who, note.as_str()).await?;
                 return Ok((new.aid, drawn));
             }
         }

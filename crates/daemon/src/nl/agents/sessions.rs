@@ -11,7 +11,7 @@ use keyless_core::{
     agent::{AgentState, AgentType, AgentUri, Aid, InstanceId, TrustLevel},
     audit::Action,
 };
-use keyless_store::AgentRow;
+use keyless_store::{AgentRow, Told};
 
 use super::{Agents, Registration, identity};
 use crate::broker::agent as keyless_agent;
@@ -41,9 +41,10 @@ impl Agents {
             is_administrator: false,
         };
         let aid = Aid { lifecycle: AgentState::Active, ..identity(wanted, Timestamp::now())? };
-        self.store.insert_agent(&self.sealed(aid.clone(), NO_CREDENTIAL.to_owned())).await?;
         let by = keyless_agent("broker", "broker");
-        self.record(Action::AgentRegister, &aid, by, "a session begins").await?;
+        let told = self.told(Action::AgentRegister, &aid, by, "a session begins");
+        let row = self.sealed(aid.clone(), NO_CREDENTIAL.to_owned());
+        self.store.insert_agent(&row, told).await?;
         Ok(aid)
     }
 
@@ -69,7 +70,7 @@ impl Agents {
         for row in self.store.agents().await? {
             let is_over = row.credential_hash == NO_CREDENTIAL && now >= row.aid.expires_at;
             if is_over && self.is_genuine(&row) {
-                self.store.remove_agent(&row).await?;
+                self.store.remove_agent(&row, Told::nothing()).await?;
             }
         }
         Ok(())
@@ -78,10 +79,11 @@ impl Agents {
     /// Ends a session's agent. One that was suspended or revoked stays on the list until it expires.
     pub(crate) async fn close_session(&self, instance: &InstanceId) -> Result<(), Error> {
         let Some(row) = self.row(instance).await? else { return Ok(()) };
-        if row.aid.lifecycle == AgentState::Active && self.store.remove_agent(&row).await? {
+        if row.aid.lifecycle == AgentState::Active {
             let words = "active to revoked: the session is over";
             let by = keyless_agent("broker", "broker");
-            self.record(Action::AgentTransition, &row.aid, by, words).await?;
+            let told = self.told(Action::AgentTransition, &row.aid, by, words);
+            self.store.remove_agent(&row, told).await?;
         }
         Ok(())
     }

@@ -203,7 +203,7 @@ async fn a_token_is_what_the_broker_has_signed() {
     for changed in [unsigned, other] {
         let seal = all.voucher.seal(&DelegationRow::sealed_bytes(&changed));
         let row = DelegationRow { token: changed, used: 0, seal };
-        scene.vault.store().replace_delegations(&[row]).await.unwrap();
+        scene.vault.store().replace_delegations(&[row], Told::nothing()).await.unwrap();
         for (token, by) in [(&token, 2), (&child, 3)] {
             let refused = present(&all, token, by).await.unwrap_err();
             assert_eq!(refused.code(), Code::DelegationInvalid);

@@ -7,7 +7,7 @@ use keyless_core::{
     agent::{AgentUri, InstanceId, TrustLevel},
     grant::{Categories, DenyReason, SecretPattern, Subject},
 };
-use keyless_store::GrantRow;
+use keyless_store::{GrantRow, Told};
 use serde_json::{Value, json};
 
 use super::*;
@@ -159,7 +159,10 @@ async fn what_the_vault_has_not_sealed_permits_nothing() {
     let scene = Scene::new().await;
     let (grants, store) = (Grants::new(&scene.vault, scene.log.clone()), scene.vault.store());
     let forged = grant("g1", &json!({}));
-    store.insert_grant(&GrantRow { grant: forged, seal: vec![0; 32] }).await.unwrap();
+    store
+        .insert_grant(&GrantRow { grant: forged, seal: vec![0; 32] }, Told::nothing())
+        .await
+        .unwrap();
     assert_eq!(denied(&grants).await, DenyReason::NoGrant);
     grants.create(grant("g2", &json!({ "max_uses": 3 }))).await.unwrap();
     allowed(&grants).await;
