@@ -123,3 +123,24 @@ fn before_there_is_a_store_nobody_is_told_to_unlock_one() {
         assert!(!told.contains("keyless unlock"), "{arguments:?}: {told}");
     }
 }
+
+/// Every command is refused with such a `[store]`; a store that lies elsewhere says nothing of it.
+#[test]
+fn a_store_that_config_toml_does_not_lead_to_is_not_found_in_another_place() {
+    let world = World::with_token();
+    for said in [
+        "url = \"postgres://keyless:hunter2@db.example.com/keyless\"",
+        "url = \"mysql://db.example.com/keyless\"",
+        "url = \"postgres://keyless@db.example.com/postgres?sslmode=disable\"",
+        "url = \"postgres://keyless@db.example.com/keyless\"\npassword_file = \"/nope\"",
+        "url = \"postgres://keyless@db.example.com/keyless\"\nroots = \"/nope\"",
+    ] {
+        world.home.write("keyless/config.toml", format!("[store]\n{said}\n")).unwrap();
+        let found = checks(&world, 1);
+        assert_state(&found, "store.there", "fault");
+        assert_state(&found, "files.config", "fault");
+        let words = world.keyless(&["doctor"]).run().text();
+        assert!(words.contains("next: correct [store] in "), "{said}: {words}");
+        assert!(!words.contains("hunter2") && !words.contains("store.db"), "{said}: {words}");
+    }
+}

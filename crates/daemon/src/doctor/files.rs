@@ -18,6 +18,7 @@ use crate::{
     operator::{UnknownPattern, counted},
     places::Places,
     providers::project_providers,
+    store_place::store_place,
 };
 
 pub(super) fn look(places: &Places, folder: &Path) -> Vec<Check> {
@@ -37,7 +38,8 @@ fn config_fault(places: &Places) -> Option<Error> {
     let usable = || {
         let config = Config::load(&places.config_file())?;
         config.egress.proxy()?;
-        config.nl.webhooks.iter().try_for_each(|hook| hook.key.check())
+        config.nl.webhooks.iter().try_for_each(|hook| hook.key.check())?;
+        store_place(places).map(drop)
     };
     usable().err()
 }

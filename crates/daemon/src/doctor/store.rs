@@ -31,8 +31,14 @@ pub(super) struct Looked {
 
 pub(super) async fn look(places: &Places) -> Looked {
     let none = |check| Looked { checks: vec![check], secrets: Vec::new() };
-    // Of a config.toml that can't be read another check tells; here the home's own file is looked at then.
-    let place = store_place(places).unwrap_or_else(|_| StorePlace::from(&places.store_file()));
+    let place = match store_place(places) {
+        Ok(place) => place,
+        // Of a config.toml that can't be read another check tells; here the home's own file is looked at then.
+        Err(_) if Config::load(&places.config_file()).is_err() => {
+            StorePlace::from(&places.store_file())
+        }
+        Err(error) => return none(unplaced(places, &error)),
+    };
     let store = match Store::open(&place).await.map_err(Error::from) {
         Ok(store) => store,
         Err(error) if error.code() == Code::NotInitialised => {
@@ -71,6 +77,14 @@ pub(super) async fn look(places: &Places) -> Looked {
     checks.extend(receivers(places, &secrets));
     checks.extend(files::credentials(places, &secrets));
     Looked { checks, secrets }
+}
+
+/// What `[store]` says can't be followed: then no command looks anywhere else.
+fn unplaced(places: &Places, error: &Error) -> Check {
+    let file = places.config_file();
+    let remedy =
+        format!("correct [store] in {}, or what it names: no command works before", file.display());
+    Check::fault("store.there", error.message(), remedy)
 }
 
 fn private(id: &'static str, file: &Path) -> Option<Check> {
