@@ -40,8 +40,8 @@ pub struct NewSource {
 
 /// Adds a source. Blocks.
 ///
-/// Fails with [`Code::Usage`] when its name is taken or another default stands, and with [`Code::SourcesInvalid`] when
-/// the file could not be used then; nothing is written.
+/// Fails with [`Code::Usage`] when its name is taken, another default stands or what is said of it can't be used, and
+/// with [`Code::SourcesInvalid`] when the file could not be used before; nothing is written.
 pub fn declare_source(places: &Places, new: &NewSource) -> Result<(), Error> {
     let mut document = read(places)?;
     if let Some((name, _)) =
@@ -184,19 +184,30 @@ fn read(places: &Places) -> Result<DocumentMut, Error> {
     }
 }
 
-/// Writes the file, once it is known to be usable.
+/// Writes the file, once it is known to be usable; what makes it unusable now is what was asked for.
 fn write(places: &Places, document: &DocumentMut) -> Result<(), Error> {
     let (file, text) = (places.sources_file(), document.to_string());
-    let config = RouterConfig::parse(&text).map_err(|fault| {
-        Error::with(Code::SourcesInvalid, SafeText::default().as_they_wrote(&fault))
-    })?;
-    let nobody: Arc<dyn SourceHttp> = Arc::new(Nobody);
-    Router::new(config, &nobody)?;
+    let config =
+        RouterConfig::parse(&text).map_err(|fault| SafeText::default().as_they_wrote(&fault));
+    let usable = config
+        .and_then(|config| to_look_at(config).map(drop).map_err(|error| error.detail().clone()));
+    if let Err(fault) = usable {
+        to_look_at(RouterConfig::load(&file)?)?;
+        return Err(Error::with(Code::Usage, fault));
+    }
     let failed = |error: io::Error| unusable(&file, &error);
     if let Some(folder) = file.parent() {
         fs::create_dir_all(folder).map_err(failed)?;
     }
     write_whole(&file, text.as_bytes(), 0o600).map_err(failed)
+}
+
+/// The sources that a file declares, to look at them alone: none that is asked over HTTP answers.
+///
+/// [`Code::SourcesInvalid`] says which one's settings don't fit.
+pub(crate) fn to_look_at(config: RouterConfig) -> Result<Router, Error> {
+    let nobody: Arc<dyn SourceHttp> = Arc::new(Nobody);
+    Router::new(config, &nobody)
 }
 
 /// Sources are only looked at here, not asked.

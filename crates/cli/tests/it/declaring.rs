@@ -58,8 +58,18 @@ fn a_source_is_added_and_taken_out_and_the_rest_of_the_file_stays() {
     ] {
         let refused = world.keyless(&[&["source", "add"], words].concat()).run();
         assert!(refused.exits(2).errors().contains(told), "{words:?}: {}", refused.errors());
+        // The file is whole, and nobody is sent to mend it.
+        assert!(!refused.errors().contains("correct sources.toml"), "{}", refused.errors());
         assert_eq!(file(&world), text, "{words:?}");
     }
+
+    // Where it was not, that is what is told.
+    sources(&world, &format!("{text}\n[[source]]\nname = \"bad\"\ntype = \"vaultt\"\n"));
+    let refused = world.keyless(&["source", "add", "corp", "--type", "env", "--json"]).run();
+    let error = refused.exits(2).json()["errors"][0].clone();
+    assert_eq!(error["code"], "sources_invalid", "{error}");
+    world.keyless(&["source", "remove", "bad"]).run().ok();
+    sources(&world, &text);
 
     let remove = |name: &str| world.keyless(&["source", "remove", name]).run();
     assert!(remove("mount").exits(2).errors().contains(TOKEN), "it is kept there");
