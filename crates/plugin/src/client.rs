@@ -15,7 +15,13 @@
 mod process;
 mod program;
 
-use std::{collections::VecDeque, io, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    collections::VecDeque,
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
@@ -121,6 +127,12 @@ impl Default for Limits {
             grace: Duration::from_secs(10),
         }
     }
+}
+
+/// Whether `program` could be started as a plugin: it is there, nobody else can change it, and it has the checksum that
+/// was allowed. Starts nothing. Blocks.
+pub fn check_program(program: &Path, checksum_sha256: &str) -> Result<(), ClientError> {
+    program::open_checked(program, checksum_sha256).map(drop)
 }
 
 impl PluginClient {

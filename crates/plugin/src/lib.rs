@@ -37,7 +37,7 @@ mod client;
 mod serve;
 
 #[cfg(feature = "client")]
-pub use crate::client::{ClientError, Launch, Limits, PluginClient};
+pub use crate::client::{ClientError, Launch, Limits, PluginClient, check_program};
 pub use crate::{
     line::MAX_LINE_BYTES,
     messages::{

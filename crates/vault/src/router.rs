@@ -95,6 +95,19 @@ pub(crate) enum Asked<'a> {
     Value(SecretValue),
 }
 
+/// A source that can't be asked as this machine is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LackingSource {
+    /// Its name.
+    pub name: String,
+    /// What is wrong with what it needs, as a fragment of a sentence.
+    pub why: SafeText,
+    /// Whether what it needs is not there, and not another than was allowed.
+    pub is_missing: bool,
+    /// The source that is asked in its stead.
+    pub instead: Option<String>,
+}
+
 /// A source, for people.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SourceReport {
@@ -309,6 +322,17 @@ impl Router {
             last_contact: contacts.remove(name),
         };
         self.sources.iter().zip(states).map(report).collect()
+    }
+
+    /// Sources that lack on this machine what they need, as a program. None is asked, and nothing started. Blocks.
+    pub fn lacking(&self) -> Vec<LackingSource> {
+        let lacking = |(name, declared): (&String, &Declared)| {
+            let SourceFault { state, words } = declared.backend.check_here().err()?;
+            let is_missing = state == State::NotInstalled;
+            let instead = self.config.fallback_of(name).filter(|_| is_missing).map(str::to_owned);
+            Some(LackingSource { name: name.clone(), why: words, is_missing, instead })
+        };
+        self.sources.iter().filter_map(lacking).collect()
     }
 
     /// What sources keep on this machine.

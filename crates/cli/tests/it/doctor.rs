@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     invocation::KEYLESS,
+    sources::{executable, sha256, sources},
     world::{TOKEN, World},
 };
 
@@ -102,6 +103,60 @@ fn a_running_broker_tells_its_last_bad_reload() {
     world.home.write("keyless/config.toml", "[egress\n").unwrap();
     let told = || checks(&world, 1).contains(&("broker.reload".to_owned(), "fault".to_owned()));
     crate::world::wait_until("the broker has seen the file", told);
+}
+
+/// With each of these files `unlock` and `run` are refused.
+#[test]
+fn a_source_whose_settings_do_not_fit_is_told() {
+    let world = World::with_token();
+    for said in [
+        "type = \"vault\"",
+        "type = \"vaultt\"",
+        "type = \"vault\"\naddr = \"https://vault.test\"\ntoken = \"t\"",
+        "type = \"plugin\"\nprogram = \"mine\"",
+        "type = \"keepass\"",
+        "type = \"files\"\nfolder = \"mount\"",
+    ] {
+        sources(&world, &format!("[[source]]\nname = \"corp\"\n{said}\n"));
+        assert_state(&checks(&world, 1), "files.sources", "fault");
+        let words = world.keyless(&["doctor"]).run().text();
+        assert!(words.contains("source corp: "), "{said}: {words}");
+        assert!(world.keyless(&["source", "list"]).run().exits(2).errors().contains("corp"));
+    }
+}
+
+#[test]
+fn a_source_that_lacks_its_program_is_told_and_no_program_is_started() {
+    let world = World::with_token();
+    let (program, mark) = (world.operator_file("mine"), world.operator_file("was-started"));
+    executable(&program, &format!("#!/bin/sh\ntouch {}\n", mark.display()));
+    let (gone, right) = (world.operator_file("gone"), sha256(&program));
+    let plugin = |checksum: &str| {
+        format!("type = \"plugin\"\nprogram = {program:?}\nchecksum_sha256 = {checksum:?}\n")
+    };
+    let all = [
+        (plugin(&right), "", None),
+        (plugin(&"0".repeat(64)), "checksum is not the one that was allowed", Some("fault")),
+        (format!("type = \"1password\"\nprogram = {gone:?}\n"), "no program at ", Some("fault")),
+        (format!("type = \"files\"\nfolder = {gone:?}\n"), "no folder at ", Some("fault")),
+        (format!("type = \"keepass\"\nfile = {gone:?}\n"), "no file at ", Some("fault")),
+        (
+            format!(
+                "type = \"pass\"\nprogram = {gone:?}\n[default]\nsource = \"corp\"\nfallback = \"local\"\n"
+            ),
+            "local is asked in its stead",
+            Some("note"),
+        ),
+    ];
+    for (said, words, state) in all {
+        sources(&world, &format!("[[source]]\nname = \"corp\"\n{said}"));
+        let found = checks(&world, i32::from(state == Some("fault")));
+        let there = found.iter().find(|(id, _)| id == "sources.there");
+        assert_eq!(there.map(|(_, state)| state.as_str()), state, "{said}");
+        assert_state(&found, "files.sources", "ok");
+        assert!(world.keyless(&["doctor"]).run().text().contains(words), "{said}");
+    }
+    assert!(!mark.exists(), "nobody has unlocked anything");
 }
 
 /// What a jail hides, and can't make, is no fault of the machine's for an agent to set right.

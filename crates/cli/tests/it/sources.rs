@@ -168,7 +168,7 @@ pub(crate) fn state(world: &World, name: &str) -> serde_json::Value {
     declared.into_iter().find(|source| source["name"] == name).unwrap()
 }
 
-fn executable(path: &Path, text: &str) {
+pub(crate) fn executable(path: &Path, text: &str) {
     let mut file = fs::File::create(path).unwrap();
     file.write_all(text.as_bytes()).unwrap();
     file.set_permissions(fs::Permissions::from_mode(0o755)).unwrap();

@@ -7,7 +7,7 @@ use std::{
 
 use keyless_core::{Error, SecretPath};
 use keyless_vault::{
-    IndexFile, ProviderFault, Providers, RouterConfig, Secret, SecretsFile, SourceConfig, Upkeep,
+    IndexFile, LackingSource, ProviderFault, Providers, RouterConfig, Secret, SecretsFile, SourceConfig, Upkeep,
     variables_with_value,
 };
 
@@ -18,6 +18,7 @@ use crate::{
     operator::{UnknownPattern, counted},
     places::Places,
     providers::project_providers,
+    source_file::to_look_at,
     store_place::store_place,
 };
 
@@ -62,14 +63,40 @@ fn sources(places: &Places) -> Vec<Check> {
     let place = places.sources_file();
     let config = match RouterConfig::load(&place) {
         Err(error) => return vec![file("files.sources", &place, Some(error))],
-        Ok(config) if config.unread().is_empty() => {
-            return vec![file("files.sources", &place, None)];
-        }
         Ok(config) => config,
     };
     let remedy = || format!("mend it in {}, or take it out", place.display());
     let unread = config.unread().iter();
-    unread.map(|said| Check::warning("files.sources", said.clone(), remedy())).collect()
+    let mut checks: Vec<Check> =
+        unread.map(|said| Check::warning("files.sources", said.clone(), remedy())).collect();
+    match to_look_at(config) {
+        Err(error) => checks.push(file("files.sources", &place, Some(error))),
+        Ok(router) => {
+            if checks.is_empty() {
+                checks.push(file("files.sources", &place, None));
+            }
+            checks.extend(router.lacking().iter().map(|source| lacking(source, &place)));
+        }
+    }
+    checks
+}
+
+/// A source whose program, folder or file is not there, or not what was allowed.
+fn lacking(source: &LackingSource, place: &Path) -> Check {
+    let LackingSource { name, why, is_missing, instead } = source;
+    let (found, place) = (format!("the source {name} can't be asked: {why}"), place.display());
+    if let Some(other) = instead {
+        let found = format!("{found}; {other} is asked in its stead");
+        return Check::note("sources.there", found, "put it there if this machine is to use it");
+    }
+    let remedy = if *is_missing {
+        format!("put it there, or name where it is in {place}")
+    } else {
+        format!(
+            "see who changed it; if all is well, allow it: chmod go-w, and checksum_sha256 in {place}"
+        )
+    };
+    Check::fault("sources.there", found, remedy)
 }
 
 /// The variables of the operator's that are in no environment.

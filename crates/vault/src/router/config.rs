@@ -241,6 +241,15 @@ impl RouterConfig {
         self.resolve(path).map(|resolved| resolved.source)
     }
 
+    /// Who is asked where `source` is not installed: that of the default, unless a route or a secret's own line, which
+    /// know no other, lead there as well.
+    pub(crate) fn fallback_of(&self, source: &str) -> Option<&str> {
+        let default = self.default.as_ref().filter(|default| default.source == source)?;
+        let is_named = self.routes.iter().any(|route| route.source == source)
+            || self.secrets.values().any(|(named, _)| named == source);
+        default.fallback.as_deref().filter(|_| !is_named)
+    }
+
     /// Where `path` is kept: by its own word, by the longest prefix (the first of equals), or by
     /// default. `None` when nothing says.
     pub(crate) fn resolve(&self, path: &SecretPath) -> Option<Resolved<'_>> {

@@ -1,6 +1,11 @@
 //! What every source behind `sources.toml` is to the router.
 
-use std::{fmt, path::PathBuf, pin::Pin, time::Duration};
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    pin::Pin,
+    time::Duration,
+};
 
 use keyless_core::{SafeText, SecretPath, SecretValue};
 use serde::Serialize;
@@ -25,6 +30,12 @@ pub(crate) trait Backend: Send + Sync {
     /// What the source calls the secret `path`; `rest` is what the route's prefix left of it.
     fn reference(&self, path: &SecretPath, rest: &str, _route: Option<&Table>) -> String {
         if rest.is_empty() { path.to_string() } else { rest.to_owned() }
+    }
+
+    /// What it lacks on this machine: its program, as it was allowed, its folder or its file. Asks nobody and starts
+    /// nothing. Blocks.
+    fn check_here(&self) -> Result<(), SourceFault> {
+        Ok(())
     }
 
     /// How it is.
@@ -171,6 +182,13 @@ impl SourceFault {
     pub(crate) fn new(state: State, words: &'static str) -> Self {
         Self { state, words: SafeText::words(words) }
     }
+}
+
+/// What a source lies in is not there.
+pub(super) fn not_there(what: &'static str, place: &Path) -> SourceFault {
+    let words = SafeText::words("no ").and(what).and(" at ");
+    let words = words.as_they_wrote(&place.to_string_lossy());
+    SourceFault { state: State::NotInstalled, words }
 }
 
 /// It holds more than [`MAX_HELD`]: a part is not told as the whole.

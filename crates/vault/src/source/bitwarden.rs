@@ -79,6 +79,10 @@ impl Backend for BitwardenSource {
         self.program.files(&["Library/Application Support/Bitwarden CLI"], &["Bitwarden CLI"])
     }
 
+    fn check_here(&self) -> Result<(), SourceFault> {
+        self.program.check()
+    }
+
     fn state<'a>(&'a self, with: &'a Supply) -> Answer<'a, State> {
         Box::pin(async move {
             let ran = match self.bw(&["status"], with).await {

@@ -16,6 +16,7 @@ use zeroize::Zeroizing;
 use super::{
     backend::{
         Answer, Backend, Capabilities, Fetched, Held, MAX_HELD, SourceFault, State, holds_too_much,
+        not_there,
     },
     file,
     supply::Supply,
@@ -68,6 +69,10 @@ impl Backend for FolderSource {
 
     fn files(&self) -> Vec<PathBuf> {
         vec![self.folder.clone()]
+    }
+
+    fn check_here(&self) -> Result<(), SourceFault> {
+        if self.folder.is_dir() { Ok(()) } else { Err(not_there("folder", &self.folder)) }
     }
 
     fn state<'a>(&'a self, _: &'a Supply) -> Answer<'a, State> {

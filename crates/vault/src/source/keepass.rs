@@ -30,7 +30,7 @@ use self::{
     key::{Key, composite},
 };
 use super::{
-    backend::{Answer, Backend, Capabilities, Fetched, Held, SourceFault, State},
+    backend::{Answer, Backend, Capabilities, Fetched, Held, SourceFault, State, not_there},
     file,
     supply::Supply,
 };
@@ -129,6 +129,11 @@ impl KeePassSource {
 impl Backend for KeePassSource {
     fn capabilities(&self) -> Capabilities {
         Capabilities::READ.and(Capabilities::LIST)
+    }
+
+    fn check_here(&self) -> Result<(), SourceFault> {
+        let gone = self.files().into_iter().find(|file| !file.is_file());
+        gone.map_or(Ok(()), |file| Err(not_there("file", &file)))
     }
 
     fn state<'a>(&'a self, with: &'a Supply) -> Answer<'a, State> {

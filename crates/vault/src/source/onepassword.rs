@@ -83,6 +83,10 @@ impl Backend for OnePasswordSource {
         self.program.files(&[".op"], &[".op", "op"])
     }
 
+    fn check_here(&self) -> Result<(), SourceFault> {
+        self.program.check()
+    }
+
     fn state<'a>(&'a self, with: &'a Supply) -> Answer<'a, State> {
         Box::pin(async move {
             match self.op(&["whoami"], with).await {

@@ -82,6 +82,10 @@ impl Backend for PassSource {
         self.program.files(&[".gnupg", ".password-store"], &[])
     }
 
+    fn check_here(&self) -> Result<(), SourceFault> {
+        self.program.check()
+    }
+
     fn state<'a>(&'a self, with: &'a Supply) -> Answer<'a, State> {
         Box::pin(async move {
             match self.program.run(&["ls"], None, &[], with).await {

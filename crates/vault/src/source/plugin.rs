@@ -177,6 +177,11 @@ impl Backend for PluginSource {
         granted::places(&self.environment)
     }
 
+    fn check_here(&self) -> Result<(), SourceFault> {
+        let checked = keyless_plugin::check_program(&self.program, &self.checksum_sha256);
+        checked.map_err(|error| fault(&error))
+    }
+
     fn state<'a>(&'a self, with: &'a Supply) -> Answer<'a, State> {
         Box::pin(async move {
             self.asked_capabilities(with).await;

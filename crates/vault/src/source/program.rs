@@ -103,7 +103,7 @@ impl Program {
     }
 
     /// Whether it is there, and the one that was allowed. Blocks.
-    fn check(&self) -> Result<(), SourceFault> {
+    pub(crate) fn check(&self) -> Result<(), SourceFault> {
         let metadata = fs::metadata(&self.path).map_err(|_| self.missing())?;
         if !metadata.is_file() || metadata.mode() & 0o111 == 0 {
             return Err(self.missing());
