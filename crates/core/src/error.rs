@@ -373,6 +373,10 @@ codes! {
     IsolationFailed = "isolation_failed", "NL-E307", 500, Environment, Operator, false,
         "change the kernel setting named",
         "The action could not be isolated, so it was not run.";
+    /// A store, a secret or a copy of a vault that a later version has written.
+    KeylessOutdated = "keyless_outdated", "NL-E500", 500, Environment, Operator, false,
+        "update Keyless on this machine; keyless --version says which it is",
+        "It was written by a newer Keyless, and this one leaves it alone.";
     /// A passphrase file that others may read, or that is not the caller's.
     KeyFileUnsafe = "key_file_unsafe", "NL-E800", 403, Usage, Operator, false,
         "make it yours and private: chown $USER FILE; chmod 600 FILE",

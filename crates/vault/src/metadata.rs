@@ -210,8 +210,8 @@ impl Metadata {
     /// Reads the stored form, which the commitment has already vouched for.
     pub(crate) fn from_stored(format: u32, text: &str) -> Result<Self, Error> {
         if format > Self::FORMAT {
-            let words = "it was written by a newer Keyless; update this one";
-            return Err(Error::with(Code::StoreUnusable, SafeText::words(words)));
+            let words = SafeText::words("what is said of a secret");
+            return Err(Error::with(Code::KeylessOutdated, words));
         }
         serde_json::from_str(text).map_err(|_| {
             Error::with(Code::StoreUnusable, SafeText::words("a secret's metadata can't be read"))
@@ -370,7 +370,8 @@ mod tests {
         ] {
             assert_eq!(read(text), Err(Code::StoreUnusable), "{text}");
         }
-        assert!(Metadata::from_stored(2, "{}").is_err());
+        let later = Metadata::from_stored(2, "{}").unwrap_err();
+        assert_eq!(later.code(), Code::KeylessOutdated);
     }
 
     #[test]

@@ -131,7 +131,11 @@ fn what_is_no_whole_copy_is_refused() {
     refused(&bytes, &strange);
     refused(&bytes[..bytes.len() - 1], &key);
     refused(b"", &key);
-    refused(&age(&["-r", &public], b"{\"format\":\"keyless-vault\",\"version\":2}"), &key);
+    refused(&age(&["-r", &public], b"{\"format\":\"keyless-vault\",\"version\":0}"), &key);
+    let newer = age(&["-r", &public], b"{\"format\":\"keyless-vault\",\"version\":2}");
+    fs::write(&broken, newer).unwrap();
+    let seen = import(&world, &broken, &key, &[], 7);
+    assert_eq!(seen["errors"][0]["code"], json!("keyless_outdated"), "{seen}");
     for at in [10, bytes.len() / 2, bytes.len() - 1] {
         let mut flipped = bytes.clone();
         flipped[at] ^= 1;

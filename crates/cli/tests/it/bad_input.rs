@@ -288,9 +288,15 @@ fn stores_that_are_damaged() {
     world.agent_with(&["--secret", TOKEN], &["true"]).run().ok();
     // Of a newer Keyless.
     world.sqlite("PRAGMA user_version = 99");
-    let newer =
-        bad(&["secret", "list"], 6, "store_unusable", &["a newer Keyless; update this one"]);
-    assert_refused(&world, &newer);
+    let says = ["a newer Keyless", "schema 99"];
+    assert_refused(&world, &bad(&["secret", "list"], 7, "keyless_outdated", &says));
+    let told = world.keyless(&["secret", "list", "--json"]).run().exits(7).json();
+    assert_eq!(told["errors"][0]["details"]["remediation"]["retryable"], false, "{told}");
+    for words in [&["secret", "list"][..], &["doctor"]] {
+        let told = world.keyless(words).run();
+        let told = told.text() + &told.errors();
+        assert!(told.contains("update Keyless") && !told.contains("backup"), "{words:?}: {told}");
+    }
 }
 
 /// Runs a command and says on stderr how much memory it had, in KiB.

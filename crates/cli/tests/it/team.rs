@@ -246,10 +246,10 @@ fn a_database_of_a_newer_keyless_is_left_alone() {
         &["init", "--recovery-file", "none"],
     ] {
         let refused = team.bob.keyless(words).stdin("another-value-of-it").run();
-        let errors = refused.exits(6).errors();
-        assert!(errors.contains("a newer Keyless; update this one"), "{words:?}: {errors}");
+        let errors = refused.exits(7).errors();
+        assert!(errors.contains("update Keyless"), "{words:?}: {errors}");
         let json = team.bob.keyless(&[&["--json"], words].concat()).stdin("x").run();
-        assert_eq!(json.exits(6).json()["errors"][0]["code"], "store_unusable", "{words:?}");
+        assert_eq!(json.exits(7).json()["errors"][0]["code"], "keyless_outdated", "{words:?}");
     }
     assert_eq!(rows(), before);
     let version = team.database.sql("SELECT version FROM keyless_schema").unwrap();

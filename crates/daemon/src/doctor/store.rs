@@ -46,22 +46,13 @@ pub(super) async fn look(places: &Places) -> Looked {
             return none(Check::note("store.there", found, "keyless init makes one"));
         }
         Err(error) => {
-            let remedy = match error.code() {
-                code @ (Code::StoreUnreachable | Code::StoreUnusable) => code.remediation().action,
-                _ => "keyless audit verify; restore a backup",
-            };
-            return none(Check::fault("store.there", error.message(), remedy));
+            let otherwise = "keyless audit verify; restore a backup";
+            return none(unopened(&error, otherwise));
         }
     };
     let secrets = match operator::list_secrets(&store).await {
         Ok(secrets) => secrets,
-        Err(error) => {
-            return none(Check::fault(
-                "store.there",
-                error.message(),
-                "restore a backup of the store",
-            ));
-        }
+        Err(error) => return none(unopened(&error, "restore a backup of the store")),
     };
     let mut checks =
         vec![Check::ok("store.there", format!("{} in {place}", counted(secrets.len(), "secret")))];
@@ -77,6 +68,17 @@ pub(super) async fn look(places: &Places) -> Looked {
     checks.extend(receivers(places, &secrets));
     checks.extend(files::credentials(places, &secrets));
     Looked { checks, secrets }
+}
+
+/// A store that can't be read. `otherwise` helps where the error itself does not say what does.
+fn unopened(error: &Error, otherwise: &'static str) -> Check {
+    let remedy = match error.code() {
+        code @ (Code::KeylessOutdated | Code::StoreUnreachable | Code::StoreUnusable) => {
+            code.remediation().action
+        }
+        _ => otherwise,
+    };
+    Check::fault("store.there", error.message(), remedy)
 }
 
 /// What `[store]` says can't be followed: then no command looks anywhere else.

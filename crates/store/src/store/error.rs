@@ -209,8 +209,11 @@ impl From<StoreError> for Error {
                 Self::with(Code::AuditTampered, SafeText::words(LOG_TAMPERED))
             }
             StoreError::Missing => Code::NotInitialised.into(),
-            StoreError::Newer { .. } => {
-                unusable("it was written by a newer Keyless; update this one")
+            StoreError::Newer { found, known } => {
+                let number = |schema: i64| schema.unsigned_abs();
+                let words = SafeText::words("the store has schema ").number(number(found));
+                let words = words.and(", and this one knows ").number(number(known));
+                Self::with(Code::KeylessOutdated, words)
             }
             StoreError::NotBegun => {
                 unusable("this machine's audit log begins when the vault is unlocked here")

@@ -12,7 +12,7 @@ use std::{collections::BTreeSet, fmt};
 
 use data_encoding::BASE64;
 use jiff::Timestamp;
-use keyless_core::{Error, SecretPath, SecretValue};
+use keyless_core::{Code, Error, SafeText, SecretPath, SecretValue};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Visitor};
 use zeroize::Zeroizing;
 
@@ -90,7 +90,10 @@ impl Document<Zeroizing<Vec<u8>>> {
             serde_json::from_slice(json).map_err(|_| unusable("it is no copy of a vault"))?;
         match (head.format.as_str(), head.version) {
             (FORMAT, VERSION) => {}
-            (FORMAT, _) => return Err(unusable("a newer Keyless wrote it; update this one")),
+            (FORMAT, version) if version > VERSION => {
+                let words = SafeText::words("the copy of the vault");
+                return Err(Error::with(Code::KeylessOutdated, words));
+            }
             _ => return Err(unusable("it is no copy of a vault")),
         }
         let document: Self =
@@ -155,7 +158,6 @@ impl Value for Zeroizing<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    use keyless_core::Code;
     use serde_json::{Value as Json, json};
 
     use super::*;
@@ -188,7 +190,7 @@ mod tests {
         type Change = fn(&mut Json);
         let changes: [(&str, Change); 11] = [
             ("format", |copy| copy["format"] = json!("other")),
-            ("newer", |copy| copy["version"] = json!(2)),
+            ("version", |copy| copy["version"] = json!(0)),
             ("unknown field", |copy| copy["secrets"][0]["more"] = json!(1)),
             ("path", |copy| copy["secrets"][0]["path"] = json!("a/b")),
             ("twice", |copy| {
@@ -210,5 +212,8 @@ mod tests {
             assert_eq!(read(&copy).err().map(|e| e.code()), Some(Code::BackupUnusable), "{name}");
         }
         assert!(Document::read(b"").is_err());
+        let mut newer = copy();
+        newer["version"] = json!(2);
+        assert_eq!(read(&newer).err().map(|e| e.code()), Some(Code::KeylessOutdated));
     }
 }

@@ -113,8 +113,7 @@ fn check_header(rows: &Rows) -> Result<(), Error> {
             Err(Error::with(Code::NotInitialised, SafeText::words(words)))
         }
         Some(header) if header.format > FORMAT => {
-            let words = "it was written by a newer Keyless; update this one";
-            Err(Error::with(Code::StoreUnusable, SafeText::words(words)))
+            Err(Error::with(Code::KeylessOutdated, SafeText::words("the vault")))
         }
         Some(_) => Ok(()),
     }

@@ -59,6 +59,7 @@ fn is_fine(what: &str, answer: Result<Vec<u8>, Error>) -> bool {
         }
         Err(error) => {
             let known = [
+                Code::KeylessOutdated,
                 Code::NotInitialised,
                 Code::SecretNotFound,
                 Code::StoreTampered,

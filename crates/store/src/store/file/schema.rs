@@ -54,7 +54,9 @@ async fn check(connection: &mut SqliteConnection) -> Result<i64, StoreError> {
     match (owner, found, tables) {
         (0, 0, 0) => Ok(0),
         (APPLICATION_ID, 1..=KNOWN, _) => Ok(found),
-        (APPLICATION_ID, found, _) => Err(StoreError::Newer { found, known: KNOWN }),
+        (APPLICATION_ID, found, _) if found > KNOWN => {
+            Err(StoreError::Newer { found, known: KNOWN })
+        }
         _ => Err(StoreError::Foreign),
     }
 }
