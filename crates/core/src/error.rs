@@ -191,7 +191,7 @@ codes! {
         "The audit log was changed behind Keyless's back.";
     /// The audit log can't be written, so nothing may be released.
     AuditUnavailable = "audit_unavailable", "NL-E502", 503, Store, Operator, true,
-        "free disk space or repair the store, then retry",
+        "mend what is named (disk space, the store's file, the database server), then retry; keyless doctor looks at them",
         "Keyless could not write its audit log, so it released nothing.";
     /// CONNECT target, SNI, `Host` and `:authority` name different hosts.
     AuthorityMismatch = "authority_mismatch", "NL-E205", 421, Refused, Agent, false,
@@ -601,6 +601,10 @@ codes! {
     StoreTampered = "store_tampered", "NL-E500", 500, Store, Operator, false,
         "restore the store from a backup; do not use its secrets before",
         "The store was changed behind Keyless's back.";
+    /// The server that has the store lets this user not in, or not do what is needed.
+    StoreRefused = "store_refused", "NL-E500", 503, Store, Operator, false,
+        "correct [store] in config.toml (user, password_file, database), or have who runs the server allow it",
+        "The database server of the store refuses it.";
     /// The server that has the store can't be reached, or is not to be trusted.
     StoreUnreachable = "store_unreachable", "NL-E500", 503, Store, Operator, true,
         "check that the server runs, and [store] in config.toml; Keyless connects again by itself",

@@ -73,9 +73,10 @@ pub(super) async fn look(places: &Places) -> Looked {
 /// A store that can't be read. `otherwise` helps where the error itself does not say what does.
 fn unopened(error: &Error, otherwise: &'static str) -> Check {
     let remedy = match error.code() {
-        code @ (Code::KeylessOutdated | Code::StoreUnreachable | Code::StoreUnusable) => {
-            code.remediation().action
-        }
+        code @ (Code::KeylessOutdated
+        | Code::StoreRefused
+        | Code::StoreUnreachable
+        | Code::StoreUnusable) => code.remediation().action,
         _ => otherwise,
     };
     Check::fault("store.there", error.message(), remedy)

@@ -47,8 +47,8 @@ struct State {
     urgent: bool,
     /// When the entries that nobody waits for are due.
     due: Option<Instant>,
-    /// The last write failed, and entries that were taken have to be tried again.
-    failing: bool,
+    /// Why the last write failed, where entries that were taken have to be tried again.
+    failing: Option<Error>,
     life: Life,
 }
 
@@ -90,9 +90,7 @@ impl Queue {
     /// Takes an entry that nobody waits for, unless writing fails or too many wait.
     pub(super) fn push_soon(&self, waiting: Waiting) -> Result<(), Error> {
         let mut state = self.state.lock();
-        if state.life == Life::Closed || state.failing || state.waiting.len() >= MOST {
-            return Err(unavailable());
-        }
+        state.takes_more()?;
         state.waiting.push(waiting);
         let begins = state.due.is_none();
         if begins {
@@ -108,11 +106,7 @@ impl Queue {
 
     /// Whether an entry that nobody waits for would be taken.
     pub(super) fn check(&self) -> Result<(), Error> {
-        let state = self.state.lock();
-        if state.life == Life::Closed || state.failing || state.waiting.len() >= MOST {
-            return Err(unavailable());
-        }
-        Ok(())
+        self.state.lock().takes_more()
     }
 
     /// Has everything written.
@@ -167,12 +161,12 @@ impl Queue {
         }
     }
 
-    /// Says what of the last group has to be tried again: it goes before all that has come since, and is
+    /// Says what of the last group has to be tried again, and why: it goes before all that has come since, and is
     /// due after `delay`. A failure that left nothing to try says nothing of the next entry, which
     /// only that entry could find out.
-    pub(super) fn settle(&self, again: Vec<Waiting>, delay: Duration) {
+    pub(super) fn settle(&self, again: Vec<Waiting>, why: Option<&Error>, delay: Duration) {
         let mut state = self.state.lock();
-        state.failing = !again.is_empty();
+        state.failing = why.filter(|_| !again.is_empty()).cloned();
         // Once the last handle is gone, the last group was the last try.
         if again.is_empty() || state.life == Life::Closed {
             return;
@@ -183,10 +177,19 @@ impl Queue {
 }
 
 impl State {
+    /// Whether an entry that nobody waits for is taken; while writing fails, why it does is told.
+    fn takes_more(&self) -> Result<(), Error> {
+        match &self.failing {
+            Some(why) => Err(why.clone()),
+            None if self.life == Life::Closed || self.waiting.len() >= MOST => Err(unavailable()),
+            None => Ok(()),
+        }
+    }
+
     fn is_due(&self, now: Instant) -> bool {
         self.urgent
             || !self.flushes.is_empty()
-            || (self.waiting.len() >= GROUP && !self.failing)
+            || (self.waiting.len() >= GROUP && self.failing.is_none())
             || self.due.is_some_and(|due| due <= now)
     }
 

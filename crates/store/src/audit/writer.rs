@@ -88,7 +88,7 @@ impl Writer {
         match self.commit(outlines).await {
             Ok(entries) => {
                 // Before anybody is told.
-                self.queue.settle(Vec::new(), RETRY);
+                self.queue.settle(Vec::new(), None, RETRY);
                 self.is_interrupted = false;
                 let durable = Durable::after_commit();
                 for (entry, reply) in entries.into_iter().zip(replies) {
@@ -111,7 +111,7 @@ impl Writer {
                     again.push(Waiting { outline, reply: None });
                     self.is_interrupted = true;
                 }
-                self.queue.settle(again, RETRY);
+                self.queue.settle(again, Some(&error), RETRY);
                 for reply in waited.into_iter().filter_map(|(_, reply)| reply) {
                     let _ = reply.send(Err(error.clone()));
                 }
@@ -231,7 +231,13 @@ pub(crate) fn told(error: &StoreError) -> Error {
         StoreError::Busy(_) => "another process keeps the store locked",
         StoreError::LogTampered => LOG_TAMPERED,
         StoreError::NotBegun => "this machine's log begins when the vault is unlocked here",
-        StoreError::Unreachable(_) => "the database server can't be reached",
+        StoreError::Unreachable(_) => {
+            "the database server can't be reached; Keyless connects again by itself"
+        }
+        StoreError::Refused(_) => "the database server refuses it; see [store] in config.toml",
+        StoreError::Untrusted(_) => {
+            "the database server's certificate is not trusted; see [store] roots in config.toml"
+        }
         StoreError::Io(_) => IO_FAILS,
         StoreError::ReadOnly(_) => READ_ONLY,
         StoreError::DamagedRow { .. } => "the log's head is damaged; run keyless audit verify",

@@ -3,9 +3,9 @@
 use std::io;
 
 use keyless_core::{Code, Error, SafeText};
+use sqlx::{error::DatabaseError, sqlite::SqliteError};
 
 use crate::audit::told_unwritten;
-use sqlx::sqlite::SqliteError;
 
 /// Why the store could not be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -219,7 +219,7 @@ impl From<StoreError> for Error {
                 unusable("this machine's audit log begins when the vault is unlocked here")
             }
             StoreError::ReadOnly(_) => unusable(READ_ONLY),
-            StoreError::Refused(_) => no_server("it refuses this user, or what it asks for"),
+            StoreError::Refused(error) => refusal(&error),
             StoreError::Taken(_) => unusable("two writers met on one row; retry"),
             StoreError::Unreachable(_) => no_server(
                 "it can't be reached, or gives no connection in time; nothing is allowed until it does",
@@ -230,6 +230,22 @@ impl From<StoreError> for Error {
             }
         }
     }
+}
+
+fn refusal(error: &sqlx::Error) -> Error {
+    let code = error.as_database_error().and_then(DatabaseError::code).unwrap_or_default();
+    let words = match &*code {
+        "25006" => {
+            // Which may change by itself, when a standby takes over.
+            let words = "it is read-only, as a standby is: name the one that is written to";
+            return Error::with(Code::StoreUnreachable, SafeText::words(words));
+        }
+        "28P01" => "the password is not this user's; see password_file",
+        "3D000" => "it has no database of that name; see url",
+        "42501" => "this user may not do that there",
+        _ => "it does not let this user in from here",
+    };
+    Error::with(Code::StoreRefused, SafeText::words(words))
 }
 
 #[cfg(test)]

@@ -35,8 +35,15 @@ async fn a_certificate_of_others_is_refused_and_ours_is_believed() {
     let ways = "SELECT bool_and(ssl) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) \
         WHERE application_name = 'keyless'";
     assert_eq!(server.sql(ways).unwrap(), "t");
-    let wrong = believing(&ours).with_password("wrong");
-    assert!(matches!(Store::open(wrong).await, Err(StoreError::Refused(_))));
+    let told = async |place: Server| Error::from(Store::open(place).await.unwrap_err());
+    let wrong = told(believing(&ours).with_password("wrong")).await;
+    assert_eq!(wrong.code(), Code::StoreRefused);
+    assert!(wrong.to_string().contains("password_file"), "{wrong}");
+    let url = format!("postgres://keyless@localhost:{}/nowhere", server.address().port());
+    let nowhere = Server::new(&url, home.path()).unwrap().with_password(PASSWORD);
+    let nowhere = told(nowhere.with_roots(ours.pem().into())).await;
+    assert_eq!(nowhere.code(), Code::StoreRefused);
+    assert!(nowhere.to_string().contains("no database of that name"), "{nowhere}");
 }
 
 #[tokio::test]
@@ -129,6 +136,11 @@ async fn a_server_that_dies_is_told_and_goes_on_when_it_is_back() {
     let error = log.append(draft("s")).await.unwrap_err();
     assert_eq!(error.code(), Code::AuditUnavailable);
     assert!(error.to_string().contains("can't be reached"), "{error}");
+    // Whoever does not wait is told the same, once it is known.
+    for refused in [log.check(), log.append_soon(draft("s"))] {
+        let refused = refused.unwrap_err();
+        assert!(refused.to_string().contains("can't be reached"), "{refused}");
+    }
     let read = scene.store.rows().await.unwrap_err();
     assert!(matches!(read, StoreError::Unreachable(_)), "{read:?}");
     let opened = Store::open(scene.place()).await.unwrap_err();
