@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use keyless_core::{Code, Error};
-use keyless_daemon::{Places, StorePlace, store_place};
+use keyless_daemon::{Places, store_place};
 use serde_json::json;
 
 use super::other_version;
@@ -22,15 +22,15 @@ pub(super) async fn run(ui: &Ui) -> Result<ExitCode, Error> {
     }
     let store = store_place(&places)?;
     let service = keyless_daemon::service_status(&places.agent_socket()).await?;
-    let found = is_there(&places, &store).await;
-    let there = matches!(found, Ok(true));
+    let found = opens(&places).await;
     let jail = match keyless_daemon::check_jail() {
         Ok(()) => "available".to_owned(),
         Err(error) => format!("not available: {}", error.detail()),
     };
     let data = json!({
         "store": store.to_string(),
-        "initialised": there,
+        "initialised": found.as_ref().ok(),
+        "store_problem": found.as_ref().err().map(Error::message),
         "unlocked": service.as_ref().is_some_and(|status| !status.locked),
         "broker": service,
         "jail": jail,
@@ -38,7 +38,10 @@ pub(super) async fn run(ui: &Ui) -> Result<ExitCode, Error> {
     let store = match &found {
         Ok(true) => store.to_string(),
         Ok(false) => format!("none at {store}; keyless init makes one"),
-        Err(error) => format!("{store}: {error}"),
+        Err(error) => {
+            let next = error.code().remediation().action;
+            format!("{store}: {error}\n         next: {next}")
+        }
     };
     let broker = service.as_ref().map_or_else(
         // Where there is nothing to lock none can run.
@@ -71,15 +74,14 @@ pub(super) async fn run(ui: &Ui) -> Result<ExitCode, Error> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Of a file only whether it is there; a server is asked.
-async fn is_there(places: &Places, store: &StorePlace) -> Result<bool, Error> {
-    match store {
-        StorePlace::File(file) => {
-            file.try_exists().map_err(|error| keyless_daemon::path_unusable(file, &error))
-        }
-        StorePlace::Server(_) => match keyless_daemon::open_store(places).await {
-            Err(error) if error.code() == Code::NotInitialised => Ok(false),
-            opened => opened.map(|_| true),
-        },
+/// Whether there is a store; an error says why it can't be read.
+async fn opens(places: &Places) -> Result<bool, Error> {
+    let looked = async {
+        let store = keyless_daemon::open_store(places).await?;
+        keyless_daemon::list_secrets(&store).await
+    };
+    match looked.await {
+        Err(error) if error.code() == Code::NotInitialised => Ok(false),
+        read => read.map(|_| true),
     }
 }

@@ -276,6 +276,8 @@ fn stores_that_are_damaged() {
         world.replace_store(damaged);
         assert_refused(&world, &bad(&["run", "--", "true"], 6, "store_unusable", &[]));
     }
+    world.replace_store(half);
+    assert_status_tells(&world);
     // SQLite takes these for new databases: nobody is led to make a store in the place of one that is to be restored.
     for cut in [&b""[..], b"S"] {
         world.replace_store(cut);
@@ -284,6 +286,7 @@ fn stores_that_are_damaged() {
         }
         assert_eq!(std::fs::read(world.home.keyless_home().join("store.db")).unwrap(), cut);
     }
+    assert_status_tells(&world);
     world.replace_store(&sound);
     world.agent_with(&["--secret", TOKEN], &["true"]).run().ok();
     // Of a newer Keyless.
@@ -292,11 +295,20 @@ fn stores_that_are_damaged() {
     assert_refused(&world, &bad(&["secret", "list"], 7, "keyless_outdated", &says));
     let told = world.keyless(&["secret", "list", "--json"]).run().exits(7).json();
     assert_eq!(told["errors"][0]["details"]["remediation"]["retryable"], false, "{told}");
-    for words in [&["secret", "list"][..], &["doctor"]] {
+    assert_status_tells(&world);
+    for words in [&["secret", "list"][..], &["doctor"], &["status"]] {
         let told = world.keyless(words).run();
         let told = told.text() + &told.errors();
         assert!(told.contains("update Keyless") && !told.contains("backup"), "{words:?}: {told}");
     }
+}
+
+/// `keyless status` of a store that can't be read says so, and how it is in JSON.
+fn assert_status_tells(world: &World) {
+    let words = world.keyless(&["status"]).run().ok();
+    assert!(words.contains("store.db: ") && words.contains("next: "), "{words}");
+    let data = world.keyless(&["status", "--json"]).run().data();
+    assert!(data["initialised"].is_null() && data["store_problem"].is_string(), "{data}");
 }
 
 /// Runs a command and says on stderr how much memory it had, in KiB.
