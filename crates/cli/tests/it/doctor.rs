@@ -105,6 +105,19 @@ fn a_running_broker_tells_its_last_bad_reload() {
     crate::world::wait_until("the broker has seen the file", told);
 }
 
+/// What is written after the clock was set back does not make it right.
+#[test]
+fn an_entry_in_the_future_is_told_though_newer_ones_are_not() {
+    let world = World::with_token();
+    let later =
+        "UPDATE audit SET entry = replace(entry, '\"timestamp\":\"20', '\"timestamp\":\"21')";
+    world.add("team/other/token", &[]).ok();
+    world.sqlite(&format!("{later} WHERE sequence = 1"));
+    assert_state(&checks(&world, 0), "store.clock", "warning");
+    world.sqlite(later);
+    assert_state(&checks(&world, 1), "store.clock", "fault");
+}
+
 /// With each of these files `unlock` and `run` are refused.
 #[test]
 fn a_source_whose_settings_do_not_fit_is_told() {
