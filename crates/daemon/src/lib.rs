@@ -156,7 +156,7 @@ pub use crate::{
     session_book::{SessionKind, SessionRow},
     sockets::told_error,
     source_file::{NewSource, declare_source, undeclare_source},
-    sources::with_sources,
+    sources::{kept_at, with_sources},
     store_place::{StoreConfig, store_place},
     system::this_program,
     traces::CollectorUrl,

@@ -5,8 +5,8 @@ use std::sync::{Arc, OnceLock};
 use keyless_core::{Authority, Code, Error, Scheme};
 use keyless_egress::{Client, ClientRequest, Whose};
 use keyless_vault::{
-    Answer, HttpAnswer, HttpFault, HttpRequest, IndexFile, MAX_ANSWER_BYTES, Router, RouterConfig,
-    SourceHttp, Vault,
+    Answer, HttpAnswer, HttpFault, HttpRequest, IndexFile, KeptAt, MAX_ANSWER_BYTES, Router,
+    RouterConfig, Secret, SourceConfig, SourceHttp, Vault,
 };
 use zeroize::Zeroizing;
 
@@ -14,12 +14,26 @@ use crate::{config::Config, egress_door::engine_config, places::Places};
 
 /// `vault`, with the sources that the operator declared beside it.
 pub fn with_sources(vault: Vault, places: &Places, config: &Config) -> Result<Vault, Error> {
+    Ok(vault.with_router(router(places, config)?))
+}
+
+/// Where a source is asked for the value of `secret`; nothing of one that no source keeps. Nobody is asked. Blocks.
+///
+/// Fails where the files that say so can't be used.
+pub fn kept_at(places: &Places, secret: &Secret) -> Result<Option<KeptAt>, Error> {
+    if !matches!(secret.metadata.source, SourceConfig::Routed { .. }) {
+        return Ok(None);
+    }
+    Ok(router(places, &Config::default())?.kept_at(secret))
+}
+
+fn router(places: &Places, config: &Config) -> Result<Router, Error> {
     // A fault of the index is told where a project's secrets are read, and by the doctor.
     let index = IndexFile::load(&places.index_file()).unwrap_or_default();
     let file = RouterConfig::load(&places.sources_file())?.with_variables_of(&index);
     let http: Arc<dyn SourceHttp> =
         Arc::new(EgressHttp { config: config.clone(), client: OnceLock::new() });
-    Ok(vault.with_router(Router::new(file, &http)?))
+    Router::new(file, &http)
 }
 
 /// Requests of sources go out as the operator's own. Made at the first one: the machine's roots

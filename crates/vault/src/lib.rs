@@ -61,7 +61,7 @@ pub use crate::{
         LivenessMethod, Provider, ProviderFault, Providers, Retrieval, Rotation, Says, Scope, Tier,
         Variant, provider_files, provider_in, provider_text, read_provider,
     },
-    router::{LackingSource, Router, RouterConfig, SourceReport},
+    router::{KeptAt, LackingSource, Router, RouterConfig, SourceReport},
     source::{
         Answer, Capabilities, Capability, Held, HttpAnswer, HttpFault, HttpRequest,
         KEYLESS_SECRETS_FILE, MAX_ANSWER_BYTES, MAX_VALUE_BYTES, MountedValues, Reading,

@@ -32,7 +32,7 @@ use self::{
     contacts::Contacts,
 };
 use crate::{
-    metadata::EnvName,
+    metadata::{EnvName, SourceConfig},
     moment::Moment,
     source::{
         Answer, AwsService, AwsSource, Backend, BitwardenSource, Capabilities, EnvironmentSource,
@@ -40,6 +40,7 @@ use crate::{
         OnePasswordSource, PassSource, PluginSource, SecretsFile, SourceFault, SourceHttp, State,
         Supply, VaultSource, refused, too_large,
     },
+    vault::Secret,
 };
 
 /// What NL's references usually call a kind of source.
@@ -108,6 +109,15 @@ pub struct LackingSource {
     pub instead: Option<String>,
 }
 
+/// Where a source keeps a secret; for the operator, as agents are told no references.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct KeptAt {
+    /// The source's name.
+    pub source: String,
+    /// What the source calls the secret.
+    pub reference: String,
+}
+
 /// A source, for people.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SourceReport {
@@ -170,6 +180,16 @@ impl Router {
         };
         let (name, fallback) = (resolved.source, resolved.fallback);
         Ok(Place::Source(At { name, declared, reference, fallback }))
+    }
+
+    /// Where `secret` is looked for, if that is at a source; nothing where no source is led to.
+    pub fn kept_at(&self, secret: &Secret) -> Option<KeptAt> {
+        let SourceConfig::Routed { source, reference } = &secret.metadata.source else {
+            return None;
+        };
+        let named = source.as_deref().map(|source| (source, reference.as_deref()));
+        let Ok(Place::Source(at)) = self.place(&secret.path, named) else { return None };
+        Some(KeptAt { source: at.name.to_owned(), reference: at.reference })
     }
 
     fn is_local(&self, source: &str) -> bool {

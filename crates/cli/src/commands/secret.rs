@@ -15,13 +15,14 @@ use std::{collections::BTreeMap, env, process::ExitCode, slice, sync::Arc};
 use keyless_core::{ApproveOnUse, Code, Error, SafeText, SecretPath};
 use keyless_daemon::{
     CheckWhen, Operator, Places, SecretRow,
-    vault::{Metadata, Secret, SourceConfig, Vault},
+    vault::{KeptAt, Metadata, Secret, SourceConfig, Vault},
 };
 use serde_json::{Value, json};
 use zeroize::Zeroizing;
 
 use self::{metadata::new_metadata, remarks::remark};
 use super::{
+    approve::visible,
     catalog::{here, warn_of_faults},
     open_store, unlock_opened, unlock_vault,
 };
@@ -145,7 +146,9 @@ async fn rotate(ui: &Ui, args: RotateArgs) -> Result<(), Error> {
     let (places, vault) = unlock_with(&args.path, &args.factor).await?;
     let value = prompt::value(ui, &args.value)?;
     let is_short = !keyless_daemon::is_looked_for(&value);
-    let expired = vault.show(&args.path).await?.metadata.upkeep.expires_at.is_some();
+    let known = vault.show(&args.path).await?;
+    let expired = known.metadata.upkeep.expires_at.is_some();
+    let kept_at = vault.kept_at(&known);
     let operator = operator(vault, args.value.allow_weak).checking(&places, when(args.save));
     let version = ui.wait("Saving", Box::pin(operator.rotate(&args.path, value))).await?;
     if expired {
@@ -154,11 +157,12 @@ async fn rotate(ui: &Ui, args: RotateArgs) -> Result<(), Error> {
     warn_of_short(ui, is_short);
     // What a source keeps has its versions there, if any.
     let version = Some(version).filter(|version| *version > 0);
-    let what = version.map_or_else(
-        || "has a new value at its source".to_owned(),
-        |new| format!("is at version {new}"),
-    );
-    let data = json!({ "path": args.path, "version": version });
+    let what = match (version, &kept_at) {
+        (Some(new), _) => format!("is at version {new}"),
+        (None, None) => "has a new value at its source".to_owned(),
+        (None, Some(at)) => format!("has a new value at its source, {}", place(at)),
+    };
+    let data = json!({ "path": args.path, "version": version, "kept_at": kept_at });
     let words = format!("{} {what}; running sessions take it up within seconds.\n", args.path);
     ui.answer("secret rotate", &data, &words);
     Ok(())
@@ -201,7 +205,13 @@ async fn show(ui: &Ui, path: &SecretPath) -> Result<(), Error> {
     let (places, store) = open_store().await?;
     let secret = keyless_daemon::show_secret(&store, path).await?;
     let asked = Asked::here(ui, &places, slice::from_ref(&secret)).await?;
-    let data = describe(&asked.row(secret));
+    // What is known of the secret is shown though a file is wrong that says where it is kept.
+    let kept_at = keyless_daemon::kept_at(&places, &secret).unwrap_or_else(|error| {
+        ui.warn(format!("where it is kept is not shown: {}", error.message()));
+        None
+    });
+    let mut data = describe(&asked.row(secret));
+    data["kept_at"] = json!(kept_at);
     ui.answer("secret show", &data, &fields(&data));
     Ok(())
 }
@@ -273,6 +283,11 @@ fn row(SecretRow { secret, state, .. }: &SecretRow) -> Vec<String> {
             state.as_str().to_owned()
         },
     ]
+}
+
+/// A place at a source, for people.
+pub(super) fn place(at: &KeptAt) -> String {
+    format!("{}: {}", at.source, visible(&at.reference))
 }
 
 /// A source as it is written on the command line.

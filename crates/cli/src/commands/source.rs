@@ -8,7 +8,12 @@ use keyless_core::{Error, SecretPath};
 use keyless_daemon::vault::{Held, RouterConfig, SecretsFile, SourceConfig, SourceReport};
 use serde_json::json;
 
-use super::{approve::visible, open_store, secret::source_word, unlock_vault};
+use super::{
+    approve::visible,
+    open_store,
+    secret::{place, source_word},
+    unlock_vault,
+};
 use crate::{
     args::{BrowseArgs, CheckArgs, SourceCommand, SourceListArgs},
     ui::{Ui, table},
@@ -152,10 +157,14 @@ async fn check(ui: &Ui, args: CheckArgs) -> Result<ExitCode, Error> {
             }
         };
         let source = source_word(&secret.metadata.source);
-        data.push(json!({ "path": secret.path, "source": source, "state": state }));
-        rows.push(vec![secret.path.to_string(), source, state]);
+        let kept_at = vault.kept_at(&secret);
+        data.push(
+            json!({ "path": secret.path, "source": source, "kept_at": kept_at, "state": state }),
+        );
+        let kept_at = kept_at.as_ref().map(place).unwrap_or_default();
+        rows.push(vec![secret.path.to_string(), source, kept_at, state]);
     }
-    let mut words = table(&["PATH", "SOURCE", "STATE"], &rows);
+    let mut words = table(&["PATH", "SOURCE", "KEPT AT", "STATE"], &rows);
     let reports = ui.wait("Asking the sources", vault.sources()).await?;
     words.push('\n');
     words.push_str(&declared(&reports));

@@ -76,7 +76,7 @@ impl Scene {
 
     fn opens(&self, wanted: &Value) {
         let seen = self.world.keyless(&["source", "check", TOKEN]).run().text();
-        assert!(seen.contains("routed  ok"), "{wanted}: {seen}");
+        assert!(seen.contains("desk: team/api/token  ok"), "{wanted}: {seen}");
     }
 }
 

@@ -4,6 +4,7 @@
 mod kept;
 mod plugins;
 mod programs;
+mod told;
 mod variables;
 
 use std::{

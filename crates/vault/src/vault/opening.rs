@@ -10,7 +10,7 @@ use super::{Secret, Vault};
 use crate::{
     index::Indexed,
     metadata::SourceConfig,
-    router::{Asked, At, MadeOf, Place, Router, SourceReport},
+    router::{Asked, At, KeptAt, MadeOf, Place, Router, SourceReport},
     source::{EnvSource, FileSource, Held, LocalSource, Reading, SecretsFile, Source, Supply},
 };
 
@@ -97,6 +97,11 @@ impl Vault {
                 }
             }
         }
+    }
+
+    /// Where a source is asked for a secret's value; nothing of one that no source keeps.
+    pub fn kept_at(&self, secret: &Secret) -> Option<KeptAt> {
+        self.router.as_ref()?.kept_at(secret)
     }
 
     /// Whether there is a source that goes by this name in a handle.
