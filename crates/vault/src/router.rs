@@ -8,6 +8,7 @@
 mod cache;
 mod config;
 mod contacts;
+mod hints;
 
 use std::{
     collections::BTreeMap,
@@ -30,6 +31,7 @@ use self::{
     cache::{Cache, shortest},
     config::{Access, Resolved, SourceSpec},
     contacts::Contacts,
+    hints::hint,
 };
 use crate::{
     metadata::{EnvName, SourceConfig},
@@ -332,14 +334,17 @@ impl Router {
             state.await.unwrap_or(State::Unavailable)
         });
         let states = join_all(states).await;
-        let report = |((name, declared), state): ((&String, &Declared), State)| SourceReport {
-            name: name.clone(),
-            kind: declared.spec.kind.clone(),
-            declared: declared.backend.capabilities().words().collect(),
-            effective: declared.effective().words().collect(),
-            state,
-            hint: declared.backend.hint(state),
-            last_contact: contacts.remove(name),
+        let report = |((name, declared), state): ((&String, &Declared), State)| {
+            let report = SourceReport {
+                name: name.clone(),
+                kind: declared.spec.kind.clone(),
+                declared: declared.backend.capabilities().words().collect(),
+                effective: declared.effective().words().collect(),
+                state,
+                hint: None,
+                last_contact: contacts.remove(name),
+            };
+            SourceReport { hint: hint(&report, !supplies.contains_key(name)), ..report }
         };
         self.sources.iter().zip(states).map(report).collect()
     }

@@ -387,13 +387,14 @@ fn the_real_bitwarden_tool_as_far_as_it_goes_without_a_network() {
     add_routed(&world, "routed");
     let seen = world.keyless(&["source", "check", "--json"]).run().exits(1).json();
     let told = seen["data"]["secrets"][0]["state"].as_str().unwrap();
-    assert!(told.contains("bw is locked or not logged in"), "{told}");
+    assert!(told.contains("nobody is logged in to bw"), "{told}");
     let bw = state(&world, "bw");
     assert_eq!(
         (&bw["state"], &bw["declared"]),
         (&json!("needs-credential"), &json!(["read", "list"]))
     );
-    assert_eq!(bw["last_contact"]["outcome"], json!("locked"));
+    assert_eq!(bw["last_contact"]["outcome"], json!("needs-credential"));
+    assert!(bw["hint"].as_str().unwrap().contains("bw login"), "{bw}");
     assert!(data.is_dir(), "it ran with the environment that it was given");
 }
 
@@ -448,6 +449,11 @@ for line in sys.stdin:
     executable(&program, &(script + "# changed\n"));
     let checked = world.keyless(&["source", "check"]).run();
     assert!(checked.exits(1).text().contains("checksum"), "{}", checked.text());
+    // The list says the same of it as a fetch.
+    let probe = state(&world, "probe");
+    let outcome = &probe["last_contact"]["outcome"];
+    assert_eq!((&probe["state"], outcome), (&json!("unavailable"), &json!("unavailable")));
+    assert!(probe["hint"].as_str().unwrap().contains("checksum_sha256"), "{probe}");
 }
 
 /// The two of AWS, over their real wire, against moto's server.

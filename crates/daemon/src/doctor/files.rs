@@ -7,8 +7,8 @@ use std::{
 
 use keyless_core::{Error, SecretPath};
 use keyless_vault::{
-    IndexFile, LackingSource, ProviderFault, Providers, RouterConfig, Secret, SecretsFile, SourceConfig, Upkeep,
-    variables_with_value,
+    IndexFile, LackingSource, ProviderFault, Providers, RouterConfig, Secret, SecretsFile,
+    SourceConfig, Upkeep, variables_with_value,
 };
 
 use super::Check;

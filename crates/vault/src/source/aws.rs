@@ -17,6 +17,7 @@ use zeroize::Zeroizing;
 use super::{
     backend::{
         Answer, Backend, Capabilities, Fetched, Held, MAX_HELD, SourceFault, State, holds_too_much,
+        no_text,
     },
     hashicorp::{browse_below, text_of},
     http::{HttpAnswer, HttpRequest, SourceHttp},
@@ -29,6 +30,49 @@ const PUT: (&str, &str) = ("secretsmanager.PutSecretValue", "SecretId");
 const CREATE: (&str, &str) = ("secretsmanager.CreateSecret", "Name");
 const NOT_MADE: &str =
     "it has no secret of that name, and made none (secretsmanager:CreateSecret allows it): ";
+const NO_KEYS: &str = "the secret is no JSON object, so that it has no keys: leave #KEY out";
+
+/// What AWS calls its refusals, where they say more than their status: how the source is then, and why in our words.
+/// Most are about one secret, or one request, and none of the source.
+/// Source: <https://docs.aws.amazon.com/secretsmanager/latest/apireference/CommonErrors.html>
+const REFUSALS: &[(&str, State, &str)] = &[
+    (DENIED, State::Locked, "its key is not allowed to do this"),
+    ("DecryptionFailure", State::Available, "AWS can't decrypt the secret: its KMS key"),
+    ("EncryptionFailure", State::Available, "AWS can't encrypt the value: the secret's KMS key"),
+    ("ExpiredTokenException", State::Locked, "its key has ended"),
+    ("IncompleteSignature", State::Locked, "its key does not fit"),
+    ("InternalServerError", State::Unavailable, "AWS has a fault of its own"),
+    ("InternalServiceError", State::Unavailable, "AWS has a fault of its own"),
+    ("InvalidClientTokenId", State::Locked, "AWS knows no such access_key_id"),
+    ("InvalidKeyId", State::Available, "AWS can't use the parameter's KMS key"),
+    ("InvalidParameterException", State::Available, "AWS takes no such name or value"),
+    (
+        "InvalidRequestException",
+        State::Available,
+        "the secret is in no state for this, such as scheduled for deletion",
+    ),
+    (
+        "InvalidSignatureException",
+        State::Locked,
+        "the credential is not the secret of access_key_id, or this machine's clock is wrong",
+    ),
+    (
+        "LimitExceededException",
+        State::Available,
+        "the account, or the secret, has as much as it may",
+    ),
+    ("MissingAuthenticationTokenException", State::Locked, "its key does not fit"),
+    ("NotAuthorized", State::Locked, "its key is not allowed to do this"),
+    ("OptInRequired", State::Locked, "the account may not use this service"),
+    ("ParameterLimitExceeded", State::Available, "the account has as many parameters as it may"),
+    ("RequestExpired", State::Locked, "this machine's clock is wrong"),
+    ("ServiceUnavailable", State::Unavailable, "AWS can't answer now"),
+    ("ThrottlingException", State::Unavailable, "it is asked too often"),
+    ("TooManyUpdates", State::Available, "somebody else writes it now; try again"),
+    ("UnrecognizedClientException", State::Locked, "AWS knows no such access_key_id"),
+    ("ValidationException", State::Available, "AWS takes no such name or value"),
+];
+const DENIED: &str = "AccessDeniedException";
 
 /// Which of the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,6 +185,20 @@ impl AwsSource {
         serde_json::from_slice(&answer.body).map_err(|_| unreadable())
     }
 
+    /// Asks for what goes by this name, value and all.
+    async fn look_up(&self, name: &str, with: &Supply) -> Result<HttpAnswer, SourceFault> {
+        let (target, body) = match self.service {
+            AwsService::SecretsManager => {
+                ("secretsmanager.GetSecretValue", json!({ "SecretId": name }))
+            }
+            AwsService::Ssm => {
+                ("AmazonSSM.GetParameter", json!({ "Name": name, "WithDecryption": true }))
+            }
+        };
+        let body = Zeroizing::new(body.to_string().into_bytes());
+        self.call(target, body, with).await
+    }
+
     /// Has `SecretString` put by the call `target`, which goes by the secret's name in `field`; `None` where AWS
     /// knows of no such secret.
     async fn put_secret(
@@ -236,9 +294,15 @@ impl Backend for AwsSource {
 
     fn state<'a>(&'a self, with: &'a Supply) -> Answer<'a, State> {
         Box::pin(async move {
-            // A name that nothing has: whoever may ask is told that it is not there.
-            match self.get("keyless-source-check", with).await {
-                Ok(_) => State::Available,
+            // A name that nothing has: whoever may ask is told that it is not there. A key that may read a few names
+            // is denied this one, and was let in for that.
+            match self.look_up("keyless-source-check", with).await {
+                Ok(answer) if answer.status == 200 || kind_of(&answer) == DENIED => {
+                    State::Available
+                }
+                Ok(answer) => {
+                    refusal(&answer).map_or_else(|fault| fault.state, |()| State::Available)
+                }
                 Err(fault) => fault.state,
             }
         })
@@ -274,16 +338,7 @@ impl Backend for AwsSource {
                 (AwsService::SecretsManager, Some((name, key))) => (name, Some(key)),
                 _ => (reference, None),
             };
-            let (target, body) = match self.service {
-                AwsService::SecretsManager => {
-                    ("secretsmanager.GetSecretValue", json!({ "SecretId": name }))
-                }
-                AwsService::Ssm => {
-                    ("AmazonSSM.GetParameter", json!({ "Name": name, "WithDecryption": true }))
-                }
-            };
-            let body = Zeroizing::new(body.to_string().into_bytes());
-            let answer = self.call(target, body, with).await?;
+            let answer = self.look_up(name, with).await?;
             if answer.status != 200 {
                 return refusal(&answer).map(|()| None);
             }
@@ -293,7 +348,7 @@ impl Backend for AwsSource {
                         serde_json::from_slice(&answer.body).map_err(|_| unreadable())?;
                     let Some(text) = answer.text else {
                         let words = "the secret is binary, which has no text to swap";
-                        return Err(SourceFault::new(State::Unavailable, words));
+                        return Err(SourceFault::new(State::Available, words));
                     };
                     text_of(text)?
                 }
@@ -304,8 +359,8 @@ impl Backend for AwsSource {
                 }
             };
             let Some(key) = key else { return Ok(Some(Fetched { bytes, lease: None })) };
-            let fields: BTreeMap<&str, &RawValue> =
-                serde_json::from_slice(&bytes).map_err(|_| unreadable())?;
+            let fields: BTreeMap<&str, &RawValue> = serde_json::from_slice(&bytes)
+                .map_err(|_| SourceFault::new(State::Available, NO_KEYS))?;
             let field = fields.get(key).map(|raw| text_of(raw)).transpose()?;
             Ok(field.map(|bytes| Fetched { bytes, lease: None }))
         })
@@ -320,10 +375,9 @@ impl Backend for AwsSource {
         Box::pin(async move {
             if self.service == AwsService::SecretsManager && reference.contains('#') {
                 let words = "one key of a JSON secret can't be written alone";
-                return Err(SourceFault::new(State::Unavailable, words));
+                return Err(SourceFault::new(State::Available, words));
             }
-            let text = std::str::from_utf8(value.expose_to_its_source())
-                .map_err(|_| SourceFault::new(State::Unavailable, "it takes text alone"))?;
+            let text = std::str::from_utf8(value.expose_to_its_source()).map_err(|_| no_text())?;
             let quoted = Zeroizing::new(serde_json::to_string(text).map_err(|_| unreadable())?);
             let name = serde_json::to_string(reference).map_err(|_| unreadable())?;
             let written = match self.service {
@@ -356,21 +410,31 @@ impl Backend for AwsSource {
     }
 }
 
-/// Not there, which is no fault by itself; or why not: not allowed, or not now.
+/// Not there, which is no fault by itself; or why not: not allowed, not now, or not this one.
 fn refusal(answer: &HttpAnswer) -> Result<(), SourceFault> {
-    let fault: FaultAnswer<'_> =
-        serde_json::from_slice(&answer.body).unwrap_or(FaultAnswer { kind: "" });
-    if fault.kind.ends_with("ResourceNotFoundException")
-        || fault.kind.ends_with("ParameterNotFound")
-    {
+    let kind = kind_of(answer);
+    if matches!(kind, "ResourceNotFoundException" | "ParameterNotFound") {
         return Ok(());
     }
+    let words = SafeText::words("AWS answered ").number(answer.status.into());
+    if let Some((kind, state, why)) = REFUSALS.iter().copied().find(|(known, ..)| *known == kind) {
+        let words = words.and(", ").and(kind).and(": ").and(why);
+        return Err(SourceFault { state, words });
+    }
     let state = match answer.status {
+        // A refusal that is none of those is about what was asked.
+        400 if !kind.is_empty() => State::Available,
         400 | 401 | 403 => State::Locked,
         _ => State::Unavailable,
     };
-    let words = SafeText::words("AWS answered ").number(answer.status.into());
     Err(SourceFault { state, words })
+}
+
+/// What AWS calls a refusal, without the name of the model that may stand before it.
+fn kind_of(answer: &HttpAnswer) -> &str {
+    let fault: FaultAnswer<'_> =
+        serde_json::from_slice(&answer.body).unwrap_or(FaultAnswer { kind: "" });
+    fault.kind.rsplit('#').next().unwrap_or_default()
 }
 
 /// 32 hex digits that AWS tells retries apart by.

@@ -41,11 +41,6 @@ pub(crate) trait Backend: Send + Sync {
     /// How it is.
     fn state<'a>(&'a self, with: &'a Supply) -> Answer<'a, State>;
 
-    /// What mends that state; nothing where nothing is amiss.
-    fn hint(&self, state: State) -> Option<&'static str> {
-        state.hint()
-    }
-
     /// The value of `reference`, `None` when there is none.
     fn get<'a>(
         &'a self,
@@ -65,7 +60,7 @@ pub(crate) trait Backend: Send + Sync {
         _value: &'a SecretValue,
         _with: &'a Supply,
     ) -> Answer<'a, Result<(), SourceFault>> {
-        Box::pin(async { Err(SourceFault::new(State::Unavailable, "it takes no values")) })
+        Box::pin(async { Err(SourceFault::new(State::Available, "it takes no values")) })
     }
 
     /// Where on this machine its values lie, or what opens them: no agent gets to see it.
@@ -191,6 +186,11 @@ pub(super) fn not_there(what: &'static str, place: &Path) -> SourceFault {
     SourceFault { state: State::NotInstalled, words }
 }
 
+/// A value that can't be put: most places take text alone.
+pub(super) fn no_text() -> SourceFault {
+    SourceFault::new(State::Available, "it takes text alone")
+}
+
 /// It holds more than [`MAX_HELD`]: a part is not told as the whole.
 pub(super) fn holds_too_much() -> SourceFault {
     let words = "it holds more than 10,000; see browse_below";
@@ -209,19 +209,16 @@ impl State {
         }
     }
 
-    /// What mends it; nothing where nothing is amiss.
-    pub fn hint(self) -> Option<&'static str> {
-        match self {
-            Self::Available => None,
-            Self::Locked => Some("unlock it or sign in, or renew its credential"),
-            Self::NeedsCredential => {
-                Some("name its credential under [source_credentials], or set it up (pass init)")
-            }
-            Self::NotInstalled => Some(
-                "see that its program, folder or file is there, and the program's checksum right",
-            ),
-            Self::Unavailable => Some("see whether it is up and reachable"),
-        }
+    /// The state that answers call so.
+    pub(crate) fn parse(word: &str) -> Option<Self> {
+        let all = [
+            Self::Available,
+            Self::Locked,
+            Self::NeedsCredential,
+            Self::NotInstalled,
+            Self::Unavailable,
+        ];
+        all.into_iter().find(|state| state.as_str() == word)
     }
 }
 

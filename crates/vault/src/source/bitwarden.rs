@@ -144,8 +144,11 @@ fn is_id(text: &str) -> bool {
 }
 
 fn refusal(ran: &Ran) -> SourceFault {
-    if ran.complains_of(&["vault is locked", "not logged in", "mac failed"]) {
-        return SourceFault::new(State::Locked, "bw is locked or not logged in");
+    if ran.complains_of(&["not logged in"]) {
+        return SourceFault::new(State::NeedsCredential, "nobody is logged in to bw");
+    }
+    if ran.complains_of(&["vault is locked", "mac failed"]) {
+        return SourceFault::new(State::Locked, "bw is locked, or its session key has ended");
     }
     SourceFault { state: State::Unavailable, words: ran.ending() }
 }

@@ -61,11 +61,6 @@ impl Backend for EnvironmentSource {
         })
     }
 
-    fn hint(&self, state: State) -> Option<&'static str> {
-        let file = "see that the file which KEYLESS_SECRETS_FILE names is there, yours and 0600";
-        state.hint().map(|_| file)
-    }
-
     fn files(&self) -> Vec<PathBuf> {
         self.file.iter().flat_map(SecretsFile::files).collect()
     }

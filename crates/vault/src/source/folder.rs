@@ -9,6 +9,7 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
+use keyless_core::SafeText;
 use tokio::task::spawn_blocking;
 use toml::{Table, Value};
 use zeroize::Zeroizing;
@@ -104,10 +105,18 @@ impl Backend for FolderSource {
             let read = spawn_blocking(move || read(&folder, &file, links)).await;
             match read.expect("reading a file does not panic") {
                 Ok(bytes) => Ok(Some(Fetched { bytes, lease: None })),
-                Err(Unread::Io(error)) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-                Err(Unread::Io(_)) => {
-                    Err(SourceFault::new(State::Unavailable, "the file can't be read"))
-                }
+                Err(Unread::Io(error)) => match error.kind() {
+                    io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Ok(None),
+                    file::NO_FILE => {
+                        let words = "what lies there is no regular file";
+                        Err(SourceFault::new(State::Available, words))
+                    }
+                    kind => {
+                        let words =
+                            SafeText::words("the file can't be read: ").and(file::why(kind));
+                        Err(SourceFault { state: State::Unavailable, words })
+                    }
+                },
                 Err(Unread::LinkedOut) => Err(SourceFault::new(State::Available, LINKED_OUT)),
             }
         })
@@ -171,6 +180,19 @@ mod tests {
         let got = source.get(reference, &Supply::default()).await;
         got.map(|got| got.map(|one| String::from_utf8(one.bytes.to_vec()).unwrap()))
             .map_err(|fault| fault.words.as_str().to_owned())
+    }
+
+    #[tokio::test]
+    async fn a_folder_in_a_files_place_is_no_fault_of_the_source() {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir(root.path().join("token")).unwrap();
+        fs::write(root.path().join("file"), "value").unwrap();
+        let settings = format!("folder = {:?}", root.path().display().to_string());
+        let source = FolderSource::new(&settings.parse().unwrap()).unwrap();
+        let with = Supply::default();
+        let fault = source.get("token", &with).await.err().unwrap();
+        assert_eq!(fault.state, State::Available, "{}", fault.words.as_str());
+        assert!(source.get("file/token", &with).await.unwrap().is_none());
     }
 
     #[tokio::test]

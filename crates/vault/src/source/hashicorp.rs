@@ -21,6 +21,7 @@ use zeroize::Zeroizing;
 use super::{
     backend::{
         Answer, Backend, Capabilities, Fetched, Held, MAX_HELD, SourceFault, State, holds_too_much,
+        no_text,
     },
     http::{HttpAnswer, HttpRequest, SourceHttp},
     supply::{Setting, Supply},
@@ -242,7 +243,7 @@ impl Backend for VaultSource {
             let asked = HttpRequest::new("GET", url).header("x-vault-token", &token);
             match self.send(asked).await {
                 Ok(HttpAnswer { status: 200, .. }) => State::Available,
-                Ok(_) => State::Locked,
+                Ok(HttpAnswer { status, .. }) => refusal(status).state,
                 Err(fault) => fault.state,
             }
         })
@@ -312,8 +313,7 @@ impl Backend for VaultSource {
             let old = old.transpose().map_err(|_| unreadable())?;
             let cas = old.as_ref().map_or(0, |old| old.data.metadata.version);
             let mut data = old.and_then(|old| old.data.data).unwrap_or_default();
-            let text = std::str::from_utf8(value.expose_to_its_source())
-                .map_err(|_| SourceFault::new(State::Unavailable, "it takes text alone"))?;
+            let text = std::str::from_utf8(value.expose_to_its_source()).map_err(|_| no_text())?;
             let quoted = serde_json::value::to_raw_value(text).map_err(|_| unreadable())?;
             data.insert(field, &quoted);
             let mut body = Zeroizing::new(Vec::with_capacity(256 * 1024));
@@ -324,7 +324,7 @@ impl Backend for VaultSource {
             match answer.status {
                 200 | 204 => Ok(()),
                 400 => Err(SourceFault::new(
-                    State::Unavailable,
+                    State::Available,
                     "somebody else wrote in between; try again",
                 )),
                 status => Err(refusal(status)),
@@ -372,7 +372,14 @@ fn refusal(status: u16) -> SourceFault {
         400 | 401 | 403 => State::Locked,
         _ => State::Unavailable,
     };
-    SourceFault { state, words: SafeText::words("the server answered ").number(status.into()) }
+    let words = SafeText::words("the server answered ").number(status.into());
+    let words = match status {
+        403 => words.and(": its credential has ended, or its policy does not allow this"),
+        429 => words.and(": it is asked too often"),
+        503 => words.and(": it is sealed, or in maintenance"),
+        _ => words,
+    };
+    SourceFault { state, words }
 }
 
 fn unreadable() -> SourceFault {

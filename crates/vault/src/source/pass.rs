@@ -133,7 +133,7 @@ impl Backend for PassSource {
             let (name, field) = split(reference);
             if field.is_some() {
                 let words = "only the first line of an entry can be written";
-                return Err(SourceFault::new(State::Unavailable, words));
+                return Err(SourceFault::new(State::Available, words));
             }
             let old = self.show(name, with).await?;
             let rest = old.as_deref().and_then(|old| {

@@ -22,7 +22,7 @@ use toml::{Table, Value};
 use zeroize::Zeroizing;
 
 use super::{
-    backend::{Answer, Backend, Capabilities, Fetched, Held, SourceFault, State},
+    backend::{Answer, Backend, Capabilities, Fetched, Held, SourceFault, State, no_text},
     granted,
     supply::{Setting, Supply},
 };
@@ -191,10 +191,7 @@ impl Backend for PluginSource {
             };
             match client.is_available().await {
                 Ok(Availability { status, .. }) => state_of(status),
-                Err(ClientError::Unstartable(_) | ClientError::Checksum | ClientError::Unsafe) => {
-                    State::NotInstalled
-                }
-                Err(_) => State::Unavailable,
+                Err(error) => fault(&error).state,
             }
         })
     }
@@ -228,8 +225,7 @@ impl Backend for PluginSource {
         with: &'a Supply,
     ) -> Answer<'a, Result<(), SourceFault>> {
         Box::pin(async move {
-            let text = std::str::from_utf8(value.expose_to_its_source())
-                .map_err(|_| SourceFault::new(State::Unavailable, "it takes text alone"))?;
+            let text = std::str::from_utf8(value.expose_to_its_source()).map_err(|_| no_text())?;
             let put = self.client(with)?.put(reference, Text::new(text.to_owned())).await;
             put.map(|_| ()).map_err(|error| fault(&error))
         })
@@ -256,6 +252,9 @@ fn state_of(status: Status) -> State {
 /// Our words for what went wrong; those of the plugin could hold a value.
 fn fault(error: &ClientError) -> SourceFault {
     let state = match error {
+        ClientError::Fault(Fault::BadReference { .. } | Fault::UnsupportedCapability { .. }) => {
+            State::Available
+        }
         ClientError::Fault(Fault::NeedsCredential { .. }) => State::NeedsCredential,
         ClientError::Unstartable(_) => State::NotInstalled,
         _ => State::Unavailable,

@@ -2,8 +2,20 @@
 
 use serde_json::json;
 
-use super::{KV2, Server, add_local, add_routed, sources};
+use super::{KV2, Server, add_local, add_routed, sources, state};
 use crate::world::{TOKEN, World};
+
+fn declare(world: &World, server: &Server, more: &str) {
+    sources(
+        world,
+        &format!(
+            "[[source]]\nname = \"corp\"\ntype = \"vault\"\naddr = \"http://127.0.0.1:{}\"\nmount = \"kv\"\n\
+             namespace = \"team-a\"\naccess = \"readwrite\"\n[[route]]\nprefix = \"team/\"\nsource = \"corp\"\n{more}\
+             [source_credentials]\ncorp = \"sources/corp/token\"\n",
+            server.port
+        ),
+    );
+}
 
 /// The server cuts the route's prefix off; one who does not know that looks in the wrong place.
 #[test]
@@ -13,15 +25,7 @@ fn where_a_secret_is_looked_for_is_told_to_the_operator_alone() {
     let server = Server::python(&world, KV2, &[&token]);
     add_local(&world, "sources/corp/token", &token);
     add_routed(&world, "routed");
-    sources(
-        &world,
-        &format!(
-            "[[source]]\nname = \"corp\"\ntype = \"vault\"\naddr = \"http://127.0.0.1:{}\"\nmount = \"kv\"\n\
-             namespace = \"team-a\"\naccess = \"readwrite\"\n[[route]]\nprefix = \"team/\"\nsource = \"corp\"\n\
-             [source_credentials]\ncorp = \"sources/corp/token\"\n",
-            server.port
-        ),
-    );
+    declare(&world, &server, "");
     let at = json!({ "source": "corp", "reference": "api/token#value" });
     let checked = world.keyless(&["source", "check", TOKEN, "--json"]).run().exits(1).json();
     assert_eq!(checked["data"]["secrets"][0]["kept_at"], at);
@@ -40,4 +44,36 @@ fn where_a_secret_is_looked_for_is_told_to_the_operator_alone() {
     let shown = world.keyless(&["secret", "show", TOKEN]).run();
     assert!(shown.errors().contains("where it is kept is not shown"), "{}", shown.errors());
     assert!(shown.ok().contains("routed"));
+}
+
+/// A token that is let in, a policy that is not the secret's, and a server that has had enough.
+#[test]
+fn what_mends_a_source_goes_by_what_it_gave_last() {
+    let world = World::with_store();
+    let token = world.another_value();
+    let refusing = |path: &str, status: &str| {
+        let from = "        if not self.allowed():\n            return self.answer(403)\n        if self.path == \"/v1/auth";
+        assert!(KV2.contains(from));
+        let to = format!(
+            "        if {path} in self.path:\n            return self.answer({status})\n{from}"
+        );
+        Server::python(&world, &KV2.replace(from, &to), &[&token])
+    };
+    add_local(&world, "sources/corp/token", &token);
+    add_routed(&world, "routed");
+    let (closed, busy) = (refusing("\"/data/\"", "403"), refusing("\"/\"", "429"));
+    declare(&world, &closed, "");
+    let checked = world.keyless(&["source", "check", TOKEN]).run();
+    assert!(
+        checked.exits(1).text().contains("its policy does not allow this"),
+        "{}",
+        checked.text()
+    );
+    let corp = state(&world, "corp");
+    let outcome = &corp["last_contact"]["outcome"];
+    assert_eq!((&corp["state"], outcome), (&json!("available"), &json!("locked")));
+    assert!(corp["hint"].as_str().unwrap().contains("policy has to allow read"), "{corp}");
+    declare(&world, &busy, "");
+    let corp = state(&world, "corp");
+    assert_eq!(corp["state"], json!("unavailable"), "a busy server is not locked: {corp}");
 }

@@ -1,4 +1,4 @@
-//! What a put comes to, by what AWS answers to each call.
+//! What asking and putting come to, by what AWS answers to each call.
 
 use std::sync::Mutex;
 
@@ -23,6 +23,20 @@ impl SourceHttp for Aws {
     }
 }
 
+fn value(text: &str) -> SecretValue {
+    let path = SecretPath::parse("team/api/token").unwrap();
+    SecretValue::new(path, text.as_bytes().to_vec(), Binding::None).unwrap()
+}
+
+fn with_key() -> Supply {
+    Supply::new(Some(value("key")), Vec::new())
+}
+
+fn source(service: AwsService, http: &Arc<Aws>) -> AwsSource {
+    let settings = "region = \"eu-central-1\"\naccess_key_id = \"AKIA\"".parse().unwrap();
+    AwsSource::new(service, &settings, Arc::clone(http) as _).unwrap()
+}
+
 /// What was called, and the words of the refusal.
 async fn put(
     service: AwsService,
@@ -30,14 +44,7 @@ async fn put(
     answers: Answers,
 ) -> (Vec<String>, Result<(), String>) {
     let http = Arc::new(Aws(answers, Mutex::default()));
-    let settings = "region = \"eu-central-1\"\naccess_key_id = \"AKIA\"".parse().unwrap();
-    let source = AwsSource::new(service, &settings, Arc::clone(&http) as _).unwrap();
-    let value = |text: &str| {
-        let path = SecretPath::parse("team/api/token").unwrap();
-        SecretValue::new(path, text.as_bytes().to_vec(), Binding::None).unwrap()
-    };
-    let put =
-        source.put(reference, &value("fresh"), &Supply::new(Some(value("key")), Vec::new())).await;
+    let put = source(service, &http).put(reference, &value("fresh"), &with_key()).await;
     let called = http.1.lock().unwrap().clone();
     (called, put.map_err(|fault| fault.words.as_str().to_owned()))
 }
@@ -61,4 +68,35 @@ async fn what_aws_did_not_store_is_not_told_as_stored() {
         put(AwsService::Ssm, "/a", &[("PutParameter", 400, r#"{"__type":"ParameterNotFound"}"#)])
             .await;
     assert!(refused.unwrap_err().contains("none of that name"));
+}
+
+/// How the source is said to be, how it is after a value was asked for, and the words of that.
+async fn asked(reference: &str, status: u16, body: &'static str) -> (State, State, String) {
+    let answers = Box::leak(Box::new([("GetSecretValue", status, body)]));
+    let http = Arc::new(Aws(answers, Mutex::default()));
+    let source = source(AwsService::SecretsManager, &http);
+    let with = with_key();
+    let fault = source.get(reference, &with).await.err().unwrap();
+    (source.state(&with).await, fault.state, fault.words.as_str().to_owned())
+}
+
+#[tokio::test]
+async fn a_fault_of_one_secret_is_none_of_the_source() {
+    use State::{Available, Locked, Unavailable};
+    const SCHEDULED: &str = r#"{"__type":"com.amazonaws#InvalidRequestException"}"#;
+    for (reference, status, body, state, outcome, words) in [
+        ("a", 400, r#"{"__type":"AccessDeniedException"}"#, Available, Locked, "not allowed"),
+        ("a", 400, r#"{"__type":"InvalidSignatureException"}"#, Locked, Locked, "clock"),
+        ("a", 400, SCHEDULED, Available, Available, "scheduled for deletion"),
+        ("a", 400, r#"{"__type":"ThrottlingException"}"#, Unavailable, Unavailable, "too often"),
+        ("a", 400, r#"{"__type":"ValidationException"}"#, Available, Available, "name or value"),
+        ("a", 403, "", Locked, Locked, "403"),
+        ("a", 500, "", Unavailable, Unavailable, "500"),
+        ("a", 200, r#"{"SecretBinary":"AAA="}"#, Available, Available, "binary"),
+        ("a#x", 200, r#"{"SecretString":"plain"}"#, Available, Available, "no JSON object"),
+    ] {
+        let told = asked(reference, status, body).await;
+        assert_eq!((told.0, told.1), (state, outcome), "{body}: {}", told.2);
+        assert!(told.2.contains(words), "{body}: {}", told.2);
+    }
 }

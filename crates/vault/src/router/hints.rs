@@ -1,0 +1,149 @@
+//! What mends a source that can't be asked, or that gave nothing when it was. Pure.
+
+use super::SourceReport;
+use crate::source::State;
+
+/// The next step about a source, by its kind, how it is, and how it was when it was last asked for a value; nothing
+/// where nothing is amiss. `lacks` is that a secret that it is asked with can't be opened.
+pub(super) fn hint(report: &SourceReport, lacks: bool) -> Option<&'static str> {
+    let last = report.last_contact.as_ref().and_then(|last| State::parse(&last.outcome));
+    match (report.state, last) {
+        (State::NeedsCredential, _) if lacks => {
+            Some("a secret that it is asked with can't be opened: keyless doctor says which")
+        }
+        (State::Available, None | Some(State::Available)) => None,
+        (State::Available, Some(State::Locked)) => Some(refused(&report.kind)),
+        (State::Available, Some(_)) => {
+            Some("it can be asked now: keyless source check says what fails, and with which secret")
+        }
+        (State::Locked, _) => Some(locked(&report.kind)),
+        (State::NeedsCredential, _) => Some(lacks_credential(&report.kind)),
+        (State::NotInstalled, _) => Some(not_installed(&report.kind)),
+        (State::Unavailable, _) => Some(unavailable(&report.kind)),
+    }
+}
+
+/// It lets its credential in, and did not give what was asked.
+fn refused(kind: &str) -> &'static str {
+    match kind {
+        "openbao" | "vault" => {
+            "if keyless source check still fails, its token's policy has to allow read of MOUNT/data/PATH"
+        }
+        "aws-secrets-manager" => {
+            "if keyless source check still fails, its key has to be allowed secretsmanager:GetSecretValue, and kms:Decrypt"
+        }
+        "aws-ssm" => {
+            "if keyless source check still fails, its key has to be allowed ssm:GetParameter, and kms:Decrypt"
+        }
+        _ => "it is open now: keyless source check asks for each value again",
+    }
+}
+
+fn locked(kind: &str) -> &'static str {
+    match kind {
+        "1password" => "sign in to op, or renew the service account's token",
+        "aws-secrets-manager" | "aws-ssm" => {
+            "see that access_key_id is active, that its credential is that key's secret, and that this machine's clock is right"
+        }
+        "bitwarden" => {
+            "bw unlock --raw prints a session key: make it its credential with keyless secret rotate"
+        }
+        "keepass" => {
+            "make the database's password its credential with keyless secret rotate, or see to keyfile"
+        }
+        "keyring" => "unlock the keyring in the session of whoever runs Keyless",
+        "openbao" | "vault" => {
+            "unseal the server, or renew its credential: a token ends, and may be revoked"
+        }
+        "pass" => "let gpg-agent have the key's passphrase: pass show an entry",
+        _ => "unlock it, or sign in to it",
+    }
+}
+
+fn lacks_credential(kind: &str) -> &'static str {
+    match kind {
+        "bitwarden" => {
+            "log in with bw login, and name what bw unlock --raw prints under [source_credentials]"
+        }
+        "keepass" => "name the database's password under [source_credentials], or set keyfile",
+        "pass" => "make a password store: pass init",
+        "plugin" => "give it what its manual asks for, in environment or config",
+        _ => "name its credential under [source_credentials]",
+    }
+}
+
+fn not_installed(kind: &str) -> &'static str {
+    match kind {
+        "files" => "see that its folder is there",
+        "keepass" => "see that its file and keyfile are there",
+        "keyring" => "start a keyring in this session",
+        _ => "install its program, or say in program where it is",
+    }
+}
+
+fn unavailable(kind: &str) -> &'static str {
+    match kind {
+        "env" => "see that the file which KEYLESS_SECRETS_FILE names is there, yours and 0600",
+        "aws-secrets-manager" | "aws-ssm" | "openbao" | "vault" => {
+            "see whether it is up and reachable"
+        }
+        "files" | "keepass" => "see that Keyless may read what it names, and that it is whole",
+        "keyring" => "see that the keyring answers other programs",
+        _ => "see that its program works by hand, and that checksum_sha256 is that of the program",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use keyless_store::SourceContact;
+
+    use super::*;
+
+    fn next(kind: &str, state: State, last: Option<&str>) -> Option<&'static str> {
+        let at = jiff::Timestamp::UNIX_EPOCH;
+        let last_contact = last.map(|outcome| SourceContact { at, outcome: outcome.to_owned() });
+        let report = SourceReport {
+            name: "a".to_owned(),
+            kind: kind.to_owned(),
+            declared: Vec::new(),
+            effective: Vec::new(),
+            state,
+            hint: None,
+            last_contact,
+        };
+        hint(&report, false)
+    }
+
+    #[test]
+    fn a_source_that_is_well_is_judged_by_what_it_gave_last() {
+        let available = |kind, last| next(kind, State::Available, last);
+        assert_eq!(available("vault", None), None);
+        assert_eq!(available("vault", Some("available")), None);
+        for (kind, last, expected) in [
+            ("vault", "locked", "policy"),
+            ("aws-secrets-manager", "locked", "secretsmanager:GetSecretValue"),
+            ("aws-ssm", "locked", "ssm:GetParameter"),
+            ("pass", "locked", "open now"),
+            ("vault", "unavailable", "source check"),
+        ] {
+            let told = available(kind, Some(last)).unwrap();
+            assert!(told.contains(expected), "{kind} {last}: {told}");
+        }
+    }
+
+    #[test]
+    fn each_kind_is_mended_in_its_own_way() {
+        for (kind, state, expected) in [
+            ("bitwarden", State::NeedsCredential, "bw login"),
+            ("pass", State::NeedsCredential, "pass init"),
+            ("vault", State::NeedsCredential, "[source_credentials]"),
+            ("vault", State::Locked, "unseal"),
+            ("files", State::NotInstalled, "folder"),
+            ("plugin", State::Unavailable, "checksum_sha256"),
+        ] {
+            // What it gave before it was so is past.
+            let told = next(kind, state, Some("available")).unwrap();
+            assert!(told.contains(expected), "{kind} {state:?}: {told}");
+        }
+    }
+}
