@@ -498,9 +498,10 @@ impl std::fmt::Debug for Router {
 /// `value` is one that need not be written.
 fn written(reference: &str) -> Vec<String> {
     let whole = reference.split_once("://").map_or(reference, |(_, rest)| rest);
-    let whole = whole.trim_start_matches('/');
+    // What stands before two slashes is a mount, which is a segment like any other there.
+    let whole = whole.trim_start_matches('/').replace("//", "/");
     match whole.split_once('#') {
-        None => vec![whole.to_owned()],
+        None => vec![whole],
         Some((item, "value")) => vec![item.to_owned(), format!("{item}/value")],
         Some((item, field)) => vec![format!("{item}/{field}")],
     }
@@ -578,6 +579,7 @@ mod tests {
             ("api/token#user", "api/token", false),
             ("api/token#user", "api/token/user", true),
             ("api/token#user", "api/token/", false),
+            ("ops/kv//api/token#value", "ops/kv/api/token", true),
         ] {
             let is_written = written(reference).iter().any(|one| one == place);
             assert_eq!(is_written, fits, "{reference} {place}");

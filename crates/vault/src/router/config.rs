@@ -48,7 +48,7 @@ const TABLES: &[&str] =
     &["default", "route", "schema_version", "secret", "source", "source_credentials"];
 
 /// What is read of a route, by one kind of source or another.
-const ROUTE_SETTINGS: &[&str] = &["field", "folder", "prefix", "source", "vault"];
+const ROUTE_SETTINGS: &[&str] = &["field", "folder", "mount", "prefix", "source", "vault"];
 
 /// Settings in whose place, or in whose depth, a secret may be named.
 const MAY_BE_SECRETS: &[&str] = &["access_key_id", "config", "environment", "role_id"];
@@ -548,8 +548,7 @@ mod tests {
         }
         let local = RouterConfig::parse("[[source]]\nname = \"here\"\ntype = \"local-vault\"\n");
         assert!(local.unwrap().unread().is_empty());
-        // A mount is its source's.
-        assert_eq!(RouterConfig::parse(FILE).unwrap().unread().len(), 1);
+        assert!(RouterConfig::parse(FILE).unwrap().unread().is_empty());
     }
 
     #[test]

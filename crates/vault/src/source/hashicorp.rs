@@ -1,7 +1,7 @@
 //! The source `vault`: HashiCorp Vault or OpenBao, key-value engine version 2.
 //!
-//! A reference is `PATH#FIELD` below the mount; the field is `value` when none is named. It logs
-//! in with a token, or with AppRole (`role_id` here, the secret id as credential), whose token is
+//! A reference is `PATH#FIELD` below the mount, or `MOUNT//PATH#FIELD` below another one; the field is
+//! `value` when none is named. It logs in with a token, or with AppRole (`role_id` here, the secret id as credential), whose token is
 //! kept in memory until it ends. Writing keeps the other fields and fails when somebody else wrote
 //! in between. What it holds is told by its keys, folder by folder; no secret is read for that. Source: <https://developer.hashicorp.com/vault/api-docs/secret/kv/kv-v2>
 
@@ -31,6 +31,9 @@ use crate::{
     router::{optional, required},
 };
 
+/// Between the mount, which may have slashes, and the path: no path has two of them in a row.
+const BELOW: &str = "//";
+
 /// One server and mount.
 pub(crate) struct VaultSource {
     http: Arc<dyn SourceHttp>,
@@ -41,6 +44,14 @@ pub(crate) struct VaultSource {
     /// The folder that is looked through, with a slash behind it; empty for the whole mount.
     browse_below: String,
     session: Mutex<Option<Session>>,
+}
+
+/// What a reference names.
+struct Place<'a> {
+    /// Another than the source's own.
+    mount: Option<&'a str>,
+    path: &'a str,
+    field: &'a str,
 }
 
 /// A token got by AppRole.
@@ -173,10 +184,14 @@ impl VaultSource {
         Ok(token)
     }
 
-    /// What is at `path`. A secret whose last version was deleted is there without data: what is written over it counts
+    /// What is at `place`. A secret whose last version was deleted is there without data: what is written over it counts
     /// on from that version.
-    async fn read(&self, path: &str, token: &str) -> Result<Option<HttpAnswer>, SourceFault> {
-        let request = HttpRequest::new("GET", self.url(path)).header("x-vault-token", token);
+    async fn read(
+        &self,
+        place: &Place<'_>,
+        token: &str,
+    ) -> Result<Option<HttpAnswer>, SourceFault> {
+        let request = HttpRequest::new("GET", self.url(place)).header("x-vault-token", token);
         let answer = self.send(request).await?;
         match answer.status {
             200 => Ok(Some(answer)),
@@ -208,8 +223,9 @@ impl VaultSource {
         refusal(status)
     }
 
-    fn url(&self, path: &str) -> String {
-        format!("{}/v1/{}/data/{}", self.address, self.mount, escaped(path))
+    fn url(&self, Place { mount, path, .. }: &Place<'_>) -> String {
+        let mount = mount.map_or_else(|| self.mount.clone(), escaped);
+        format!("{}/v1/{mount}/data/{}", self.address, escaped(path))
     }
 }
 
@@ -220,9 +236,14 @@ impl Backend for VaultSource {
     }
 
     fn reference(&self, path: &SecretPath, rest: &str, route: Option<&Table>) -> String {
-        let field = route.and_then(|route| route.get("field")?.as_str()).unwrap_or("value");
+        let said = |key: &str| route?.get(key)?.as_str();
+        let field = said("field").unwrap_or("value");
         let rest = if rest.is_empty() { path.as_str() } else { rest };
-        format!("{rest}#{field}")
+        let mount = said("mount").map(|mount| mount.trim_matches('/'));
+        match mount.filter(|mount| !mount.is_empty() && *mount != self.mount) {
+            Some(mount) => format!("{mount}{BELOW}{rest}#{field}"),
+            None => format!("{rest}#{field}"),
+        }
     }
 
     fn state<'a>(&'a self, with: &'a Supply) -> Answer<'a, State> {
@@ -285,13 +306,13 @@ impl Backend for VaultSource {
         with: &'a Supply,
     ) -> Answer<'a, Result<Option<Fetched>, SourceFault>> {
         Box::pin(async move {
-            let (path, field) = split(reference);
+            let place = Place::of(reference);
             let token = self.token(with).await?;
-            let Some(answer) = self.read(path, &token).await? else { return Ok(None) };
+            let Some(answer) = self.read(&place, &token).await? else { return Ok(None) };
             let secret: Secret<'_> =
                 serde_json::from_slice(&answer.body).map_err(|_| unreadable())?;
             let fields = secret.data.data.unwrap_or_default();
-            let Some(raw) = fields.get(field) else { return Ok(None) };
+            let Some(raw) = fields.get(place.field) else { return Ok(None) };
             let lease =
                 (secret.lease_duration > 0).then(|| Duration::from_secs(secret.lease_duration));
             Ok(Some(Fetched { bytes: text_of(raw)?, lease }))
@@ -305,9 +326,9 @@ impl Backend for VaultSource {
         with: &'a Supply,
     ) -> Answer<'a, Result<(), SourceFault>> {
         Box::pin(async move {
-            let (path, field) = split(reference);
+            let place = Place::of(reference);
             let token = self.token(with).await?;
-            let there = self.read(path, &token).await?;
+            let there = self.read(&place, &token).await?;
             let old =
                 there.as_ref().map(|answer| serde_json::from_slice::<Secret<'_>>(&answer.body));
             let old = old.transpose().map_err(|_| unreadable())?;
@@ -315,11 +336,11 @@ impl Backend for VaultSource {
             let mut data = old.and_then(|old| old.data.data).unwrap_or_default();
             let text = std::str::from_utf8(value.expose_to_its_source()).map_err(|_| no_text())?;
             let quoted = serde_json::value::to_raw_value(text).map_err(|_| unreadable())?;
-            data.insert(field, &quoted);
+            data.insert(place.field, &quoted);
             let mut body = Zeroizing::new(Vec::with_capacity(256 * 1024));
             serde_json::to_writer(&mut *body, &Write { options: Options { cas }, data })
                 .map_err(|_| unreadable())?;
-            let request = HttpRequest::new("POST", self.url(path)).json(body);
+            let request = HttpRequest::new("POST", self.url(&place)).json(body);
             let answer = self.send(request.header("x-vault-token", &token)).await?;
             match answer.status {
                 200 | 204 => Ok(()),
@@ -347,8 +368,14 @@ pub(super) fn browse_below(settings: &Table) -> Result<String, String> {
     }
 }
 
-fn split(reference: &str) -> (&str, &str) {
-    reference.rsplit_once('#').unwrap_or((reference, "value"))
+impl<'a> Place<'a> {
+    fn of(reference: &'a str) -> Self {
+        let (place, field) = reference.rsplit_once('#').unwrap_or((reference, "value"));
+        match place.split_once(BELOW) {
+            Some((mount, path)) if !mount.is_empty() => Self { mount: Some(mount), path, field },
+            _ => Self { mount: None, path: place, field },
+        }
+    }
 }
 
 /// A field as text: strings as they are, everything else as JSON has it.
@@ -384,4 +411,36 @@ fn refusal(status: u16) -> SourceFault {
 
 fn unreadable() -> SourceFault {
     SourceFault::new(State::Unavailable, "the server's answer can't be read")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::http::HttpFault;
+
+    /// Nobody is asked.
+    struct Nobody;
+
+    impl SourceHttp for Nobody {
+        fn send(&self, _: HttpRequest) -> Answer<'_, Result<HttpAnswer, HttpFault>> {
+            Box::pin(async { Err(HttpFault::Unreachable) })
+        }
+    }
+
+    #[test]
+    fn a_route_may_lead_to_a_mount_of_its_own() {
+        let settings = "addr = \"https://v.test\"\nmount = \"kv\"".parse().unwrap();
+        let source = VaultSource::new(&settings, Arc::new(Nobody)).unwrap();
+        let path = SecretPath::parse("team/api/token").unwrap();
+        for (route, reference, url) in [
+            ("", "api/token#value", "/v1/kv/data/api/token"),
+            ("mount = \"kv\"", "api/token#value", "/v1/kv/data/api/token"),
+            ("mount = \"ops/kv/\"", "ops/kv//api/token#value", "/v1/ops/kv/data/api/token"),
+            ("mount = \"b\"\nfield = \"x\"", "b//api/token#x", "/v1/b/data/api/token"),
+        ] {
+            let made = source.reference(&path, "api/token", Some(&route.parse().unwrap()));
+            assert_eq!(made, reference, "{route}");
+            assert_eq!(source.url(&Place::of(&made)), format!("https://v.test{url}"), "{route}");
+        }
+    }
 }
