@@ -691,12 +691,12 @@ codes! {
         "The secret has a value already; nothing was changed.";
     /// Where the secret is kept took no value.
     ValueNotStored = "value_not_stored", "NL-E305", 502, Failure, Operator, false,
-        "run keyless source check, and see access in sources.toml; a value that Keyless may not write is changed where it is kept",
+        "mend what the message names, or change the value where it is kept; keyless source check says how its source is",
         "The value could not be stored where the credential is kept.";
     /// A value that can't be used for its purpose.
     ValueRefused = "value_refused", "NL-E800", 422, Usage, Operator, false,
-        "give the value as the service issued it",
-        "The value can't be stored as it is.";
+        "give the value as the service issued it, where it is kept",
+        "The value can't be used as it is.";
     /// A value that looks like none, such as `changeme`.
     ValueWeak = "value_weak", "NL-E800", 422, Usage, Operator, false,
         "give the value as the service issued it, or say --allow-weak",

@@ -522,6 +522,12 @@ server.serve_forever()
     ];
     world.keyless(&by_key).run().ok();
     world.keyless(&["source", "check", "team/json/token"]).run().ok();
+    // One key of it can't be written alone, which is nothing that access would mend.
+    let put = ["secret", "rotate", "team/json/token", "--value-stdin"];
+    let refused = world.keyless(&put).stdin(world.another_value()).run();
+    let told = refused.exits(1).errors();
+    assert!(told.contains("can't be written alone") && !told.contains("access"), "{told}");
+    assert!(told.contains("change the value where it is kept"), "{told}");
     // A handle and a grant may name it by where it is kept, with the region as the protocol's own example has it.
     let checked = |place: &str| {
         let command = format!("true {{{{nl:aws-sm://{place}}}}}");

@@ -1,5 +1,7 @@
 //! What the operator is told of sources: where a secret is looked for there, and what mends one that gives nothing.
 
+use std::fs;
+
 use serde_json::json;
 
 use super::{KV2, Server, add_local, add_routed, sources, state};
@@ -76,4 +78,22 @@ fn what_mends_a_source_goes_by_what_it_gave_last() {
     declare(&world, &busy, "");
     let corp = state(&world, "corp");
     assert_eq!(corp["state"], json!("unavailable"), "a busy server is not locked: {corp}");
+}
+
+/// What does not fit is told of where it is kept; nothing was to be stored.
+#[test]
+fn a_value_that_does_not_fit_is_not_told_as_one_to_store() {
+    let world = World::with_store();
+    let mount = world.operator_file("mount");
+    fs::create_dir(&mount).unwrap();
+    fs::write(mount.join("token"), "short").unwrap();
+    sources(
+        &world,
+        &format!("[[source]]\nname = \"here\"\ntype = \"files\"\nfolder = {mount:?}\n"),
+    );
+    add_routed(&world, "source:here:token");
+    let checked = world.keyless(&["source", "check", TOKEN]).run();
+    let told = checked.exits(1).text();
+    assert!(told.contains("can't be used as it is"), "{told}");
+    assert!(!told.contains("stored"), "{told}");
 }
