@@ -547,6 +547,7 @@ server.serve_forever()
     world.agent_with(&["--secret", TOKEN], &["sh", "-c", USE]).run().ok();
     assert_eq!(origin.requests()[1].header("x"), Some(fresh));
     assert_eq!(state(&world, "ssm")["state"], json!("available"));
+    what_is_written_over_stays_what_it_is(&world, server.port);
     // Page by page, by name alone.
     create_many(server.port);
     let held = |source: &str| {
@@ -556,12 +557,48 @@ server.serve_forever()
         held.as_array().unwrap().iter().map(pair).collect::<Vec<_>>()
     };
     let (secrets, parameters) = (held("secrets-manager"), held("ssm"));
-    assert_eq!((secrets.len(), parameters.len()), (123, 121), "{secrets:?} {parameters:?}");
+    assert_eq!((secrets.len(), parameters.len()), (124, 123), "{secrets:?} {parameters:?}");
     assert!(secrets.contains(&("\"api/token\"".to_owned(), json!(TOKEN))), "{secrets:?}");
     assert!(parameters.contains(&("\"/many/p7\"".to_owned(), json!(null))), "{parameters:?}");
     below.set("browse_below = \"many\"\n");
     declare("team/", "ssm");
     assert_eq!((held("secrets-manager").len(), held("ssm").len()), (120, 120));
+}
+
+/// Parameters keep their type and key; a binary secret is left alone.
+fn what_is_written_over_stays_what_it_is(world: &World, port: u16) {
+    let boto = |script: &str| {
+        let connect = format!(
+            "import boto3\nconnect = lambda service: boto3.client(service, region_name='eu-central-1', \
+             endpoint_url='http://127.0.0.1:{port}', aws_access_key_id='a', aws_secret_access_key='b')\n"
+        );
+        Command::new("python3").args(["-c", &(connect + script)]).status().unwrap().success()
+    };
+    let there = "connect('ssm').put_parameter(Name='/plain', Value='x', Type='String')\n\
+                 connect('ssm').put_parameter(Name='/own', Value='x', Type='SecureString', KeyId='alias/own')\n\
+                 connect('secretsmanager').create_secret(Name='bytes', SecretBinary=b'\\0\\1')";
+    assert!(boto(there));
+    for (path, source) in [
+        ("team/a/plain", "ssm:/plain"),
+        ("team/a/own", "ssm:/own"),
+        ("team/a/bytes", "secrets-manager:bytes"),
+    ] {
+        let source = format!("source:{source}");
+        world.keyless(&["secret", "add", path, "--source", &source]).run().ok();
+    }
+    let put = |path: &str| {
+        let rotate = ["secret", "rotate", path, "--value-stdin"];
+        world.keyless(&rotate).stdin(world.another_value()).run()
+    };
+    put("team/a/plain").ok();
+    put("team/a/own").ok();
+    let refused = put("team/a/bytes");
+    assert!(refused.exits(1).errors().contains("binary"), "{}", refused.errors());
+    let stays = "all = {one['Name']: one for one in connect('ssm').describe_parameters()['Parameters']}\n\
+                 assert all['/plain']['Type'] == 'String', all\n\
+                 assert all['/own']['KeyId'] == 'alias/own', all\n\
+                 assert all['/own']['Version'] == 2, all";
+    assert!(boto(stays));
 }
 
 /// More than a page of each.

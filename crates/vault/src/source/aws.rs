@@ -28,6 +28,9 @@ use crate::router::{optional, required};
 /// The call that gives a secret its next value, and the one that makes it with its first; with how each names it.
 const PUT: (&str, &str) = ("secretsmanager.PutSecretValue", "SecretId");
 const CREATE: (&str, &str) = ("secretsmanager.CreateSecret", "Name");
+const DESCRIBE: &str = "AmazonSSM.DescribeParameters";
+const NOT_DESCRIBED: &str =
+    "it would not say of what type the parameter is (ssm:DescribeParameters allows it): ";
 const NOT_MADE: &str =
     "it has no secret of that name, and made none (secretsmanager:CreateSecret allows it): ";
 const NO_KEYS: &str = "the secret is no JSON object, so that it has no keys: leave #KEY out";
@@ -126,6 +129,24 @@ struct Named {
 }
 
 #[derive(Deserialize)]
+struct Descriptions {
+    #[serde(rename = "Parameters", default)]
+    parameters: Vec<Described>,
+    #[serde(rename = "NextToken")]
+    next: Option<String>,
+}
+
+/// What a parameter is, without its value.
+#[derive(Deserialize)]
+struct Described {
+    #[serde(rename = "Type")]
+    kind: String,
+    /// The key that it is encrypted with.
+    #[serde(rename = "KeyId")]
+    key: Option<String>,
+}
+
+#[derive(Deserialize)]
 struct FaultAnswer<'a> {
     #[serde(rename = "__type", borrow, default)]
     kind: &'a str,
@@ -160,7 +181,7 @@ impl AwsSource {
             AwsService::SecretsManager => {
                 ("secretsmanager.ListSecrets", json!({ "MaxResults": 100 }))
             }
-            AwsService::Ssm => ("AmazonSSM.DescribeParameters", json!({ "MaxResults": 50 })),
+            AwsService::Ssm => (DESCRIBE, json!({ "MaxResults": 50 })),
         };
         match (self.service, below) {
             (_, None) => {}
@@ -197,6 +218,67 @@ impl AwsSource {
         };
         let body = Zeroizing::new(body.to_string().into_bytes());
         self.call(target, body, with).await
+    }
+
+    /// Fails where the secret of this name is binary: text in its place would end what reads it. A key that may write
+    /// and not read can't know.
+    async fn refuse_binary(&self, name: &str, with: &Supply) -> Result<(), SourceFault> {
+        let answer = self.look_up(name, with).await?;
+        if answer.status != 200 {
+            return Ok(());
+        }
+        let there: SecretAnswer<'_> =
+            serde_json::from_slice(&answer.body).map_err(|_| unreadable())?;
+        if there.text.is_some() {
+            return Ok(());
+        }
+        let words =
+            "the secret there is binary, and text would take its place: put it at AWS itself";
+        Err(SourceFault::new(State::Available, words))
+    }
+
+    /// What kind of parameter goes by this name, by a call that asks for no value; `None` where there is none.
+    async fn describe(&self, name: &str, with: &Supply) -> Result<Option<Described>, SourceFault> {
+        let filter = json!({ "Key": "Name", "Option": "Equals", "Values": [name] });
+        let mut asked = json!({ "ParameterFilters": [filter] });
+        // AWS may send pages without it before the one that has it.
+        for _ in 0..MAX_HELD {
+            let body = Zeroizing::new(asked.to_string().into_bytes());
+            let answer = self.call(DESCRIBE, body, with).await?;
+            if answer.status != 200 {
+                let told = refusal(&answer).err().unwrap_or_else(unreadable);
+                let words = SafeText::words(NOT_DESCRIBED).and(told.words);
+                return Err(SourceFault { words, ..told });
+            }
+            let found: Descriptions =
+                serde_json::from_slice(&answer.body).map_err(|_| unreadable())?;
+            match (found.parameters.into_iter().next(), found.next) {
+                (None, Some(next)) => asked["NextToken"] = json!(next),
+                (found, _) => return Ok(found),
+            }
+        }
+        Err(unreadable())
+    }
+
+    /// `None` where AWS has nothing of that name to write to. A parameter stays of its type, which AWS lets nobody
+    /// change, and under its key: without a word of it, it would come under the account's own.
+    async fn put_parameter(
+        &self,
+        reference: &str,
+        name: &str,
+        quoted: &str,
+        with: &Supply,
+    ) -> Result<Option<()>, SourceFault> {
+        let there = self.describe(reference, with).await?;
+        let kind = there.as_ref().map_or("SecureString", |there| &there.kind);
+        let key = there.as_ref().and_then(|there| there.key.as_deref());
+        let written = |text: &str| serde_json::to_string(text).map_err(|_| unreadable());
+        let key = key.map(|key| written(key).map(|key| format!("\"KeyId\":{key},"))).transpose()?;
+        let (kind, key) = (written(kind)?, key.unwrap_or_default());
+        let body = format!(
+            "{{\"Name\":{name},\"Type\":{kind},{key}\"Overwrite\":true,\"Value\":{quoted}}}"
+        );
+        self.write("AmazonSSM.PutParameter", body, with).await
     }
 
     /// Has `SecretString` put by the call `target`, which goes by the secret's name in `field`; `None` where AWS
@@ -382,6 +464,7 @@ impl Backend for AwsSource {
             let name = serde_json::to_string(reference).map_err(|_| unreadable())?;
             let written = match self.service {
                 AwsService::SecretsManager => {
+                    self.refuse_binary(reference, with).await?;
                     match self.put_secret(PUT, &name, &quoted, with).await? {
                         Some(()) => Some(()),
                         // An identity says what AWS has; only a name says what it is to have.
@@ -395,13 +478,7 @@ impl Backend for AwsSource {
                         }
                     }
                 }
-                AwsService::Ssm => {
-                    let body = format!(
-                        "{{\"Name\":{name},\"Type\":\"SecureString\",\"Overwrite\":true,\"Value\":{}}}",
-                        *quoted
-                    );
-                    self.write("AmazonSSM.PutParameter", body, with).await?
-                }
+                AwsService::Ssm => self.put_parameter(reference, &name, &quoted, with).await?,
             };
             written.ok_or_else(|| {
                 SourceFault::new(State::Available, "AWS has none of that name to put a value in")
