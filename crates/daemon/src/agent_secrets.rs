@@ -142,21 +142,27 @@ impl AgentSecrets {
     ) -> Result<Requested, Error> {
         refuse_others_words(&asked)?;
         if matches!(asked, Asked::NewPathProposal { .. }) {
-            // What is declared only has still to be registered.
-            if self.row(&path).await.is_ok_and(|row| row.is_stored()) {
-                return Err(Error::with(Code::SecretExists, SafeText::default().and(&path)));
-            }
+            let (said, policy) = match self.declared_row(&path).await {
+                Ok(row) if row.is_stored() => {
+                    return Err(Error::with(Code::SecretExists, SafeText::default().and(&path)));
+                }
+                // What is declared only has still to be registered.
+                Ok(row) => (declared(&row), row.approve_on_use),
+                Err(error) if error.code() == Code::SecretNotFound => Default::default(),
+                Err(error) => return Err(error),
+            };
+            asked = asked.with_declared(&said, policy);
         } else {
-            let row = self.row(&path).await?;
-            asked = asked.with_declared(&declared(&row));
-            let policy = row.approve_on_use;
+            let row = self.declared_row(&path).await?;
+            asked = asked.with_declared(&declared(&row), row.approve_on_use);
+            let policy = row.approve_on_use.tightened_by(self.keeper.floor());
             match &mut asked {
                 Asked::UseApproval { .. } if policy == ApproveOnUse::Never => {
                     let words = SafeText::default().and(&path);
                     let words = words.and(" is used without an approval; there is nothing to ask");
                     return Err(Error::with(Code::Usage, words));
                 }
-                Asked::Rotation if !row.has_value() => {
+                Asked::Rotation { .. } if !row.has_value() => {
                     let words = SafeText::default().and(&path);
                     let words =
                         words.and(" has no value yet; ask for one with secrets_request_provision");
@@ -165,7 +171,9 @@ impl AgentSecrets {
                 Asked::Provision { .. } if row.has_value() && self.has_version(&path).await? => {
                     return Err(Error::with(Code::ValueExists, SafeText::default().and(&path)));
                 }
-                Asked::Provision { .. } | Asked::Rotation => self.refuse_unwritable(&path).await?,
+                Asked::Provision { .. } | Asked::Rotation { .. } => {
+                    self.refuse_unwritable(&path).await?
+                }
                 Asked::UseApproval { per_call, .. } => {
                     *per_call = policy == ApproveOnUse::PerCall;
                     if let Some(request_id) = self.allowed_already(&path, &asked, policy).await? {
@@ -279,8 +287,16 @@ impl AgentSecrets {
 
     /// What is known of a path that this project may see.
     async fn row(&self, path: &SecretPath) -> Result<Row, Error> {
+        let mut row = self.declared_row(path).await?;
+        row.approve_on_use = row.approve_on_use.tightened_by(self.keeper.floor());
+        Ok(row)
+    }
+
+    /// The same, whatever the profile asks of every secret.
+    async fn declared_row(&self, path: &SecretPath) -> Result<Row, Error> {
         let secret = found(self.vault.show(path).await)?;
-        self.view(secret.as_slice()).await?.of(path).take(path)
+        let view = self.view(secret.as_slice()).await?;
+        View { floor: ApproveOnUse::Never, ..view }.of(path).take(path)
     }
 
     /// Whether a value of it was set here. One that another source keeps may not be there yet.
@@ -373,7 +389,7 @@ fn refuse_others_words(asked: &Asked) -> Result<(), Error> {
         Asked::MetadataProposal { .. }
         | Asked::NewPathProposal { .. }
         | Asked::Provision { .. }
-        | Asked::Rotation
+        | Asked::Rotation { .. }
         | Asked::UseApproval { deed: None, .. } => Ok(()),
     }
 }

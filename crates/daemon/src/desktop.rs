@@ -152,7 +152,7 @@ mod tests {
     fn each_request_is_told_once_and_while_it_waits() {
         let now = Timestamp::UNIX_EPOCH;
         let (first, second) =
-            (request(1, Asked::provision(), now), request(2, Asked::Rotation, now));
+            (request(1, Asked::provision(), now), request(2, Asked::rotation(), now));
         let mut told = HashSet::new();
         let ids = |news: Vec<Request>| {
             news.into_iter().map(|news| news.id.to_string()).collect::<Vec<_>>()

@@ -9,7 +9,7 @@ use jiff::civil::Date;
 use serde::{Deserialize, Serialize};
 
 use super::deed::{WantedAction, WantedDeploy};
-use crate::{Code, Error, SafeText};
+use crate::{ApproveOnUse, Code, Error, SafeText};
 
 /// The longest reason, in characters: a person has to read it.
 pub const MAX_REASON_CHARS: usize = 500;
@@ -41,20 +41,36 @@ pub enum Asked {
         /// What manifest and index say of it; the broker's word, never the agent's.
         #[serde(default, skip_serializing_if = "Fields::is_empty")]
         declared: Fields,
+        /// How often manifest, index and store have a person asked; the broker's word, never the agent's.
+        #[serde(default, skip_serializing_if = "is_default")]
+        policy: ApproveOnUse,
     },
     /// Register a path.
     NewPathProposal {
         /// What is known of it.
         fields: Fields,
+        /// What manifest and index say of it; the broker's word, never the agent's.
+        #[serde(default, skip_serializing_if = "Fields::is_empty")]
+        declared: Fields,
+        /// How often manifest, index and store have a person asked; the broker's word, never the agent's.
+        #[serde(default, skip_serializing_if = "is_default")]
+        policy: ApproveOnUse,
     },
     /// Give a secret its first value.
     Provision {
         /// What manifest and index say of it; the broker's word, never the agent's.
         #[serde(default, skip_serializing_if = "Fields::is_empty")]
         declared: Fields,
+        /// How often manifest, index and store have a person asked; the broker's word, never the agent's.
+        #[serde(default, skip_serializing_if = "is_default")]
+        policy: ApproveOnUse,
     },
     /// Give a secret another value.
-    Rotation,
+    Rotation {
+        /// How often manifest, index and store have a person asked; the broker's word, never the agent's.
+        #[serde(default, skip_serializing_if = "is_default")]
+        policy: ApproveOnUse,
+    },
     /// Let it be used.
     UseApproval {
         /// Why, in the agent's words or in ours.
@@ -128,12 +144,24 @@ pub enum Field {
 impl Asked {
     /// A request for a first value, of which nothing is declared.
     pub fn provision() -> Self {
-        Self::Provision { declared: Fields::default() }
+        Self::Provision { declared: Fields::default(), policy: ApproveOnUse::Never }
+    }
+
+    /// A request for another value, of a secret of which nothing is declared.
+    pub fn rotation() -> Self {
+        Self::Rotation { policy: ApproveOnUse::Never }
     }
 
     /// A proposal about a secret of which nothing is declared.
     pub fn metadata(fields: Fields) -> Self {
-        Self::MetadataProposal { fields, declared: Fields::default() }
+        let (declared, policy) = Default::default();
+        Self::MetadataProposal { fields, declared, policy }
+    }
+
+    /// A proposal of a path of which nothing is declared.
+    pub fn new_path(fields: Fields) -> Self {
+        let (declared, policy) = Default::default();
+        Self::NewPathProposal { fields, declared, policy }
     }
 
     /// Which kind it is.
@@ -144,7 +172,7 @@ impl Asked {
             Self::MetadataProposal { .. } => RequestKind::MetadataProposal,
             Self::NewPathProposal { .. } => RequestKind::NewPathProposal,
             Self::Provision { .. } => RequestKind::Provision,
-            Self::Rotation => RequestKind::Rotation,
+            Self::Rotation { .. } => RequestKind::Rotation,
             Self::UseApproval { .. } => RequestKind::UseApproval,
         }
     }
@@ -152,19 +180,48 @@ impl Asked {
     /// What manifest and index said of the secret when it was asked.
     pub fn declared(&self) -> Option<&Fields> {
         match self {
-            Self::MetadataProposal { declared, .. } | Self::Provision { declared } => {
-                Some(declared)
+            Self::MetadataProposal { declared, .. }
+            | Self::NewPathProposal { declared, .. }
+            | Self::Provision { declared, .. } => Some(declared),
+            _ => None,
+        }
+    }
+
+    /// What the agent wants to be known of the secret.
+    pub fn proposed(&self) -> Option<&Fields> {
+        match self {
+            Self::MetadataProposal { fields, .. } | Self::NewPathProposal { fields, .. } => {
+                Some(fields)
             }
             _ => None,
+        }
+    }
+
+    /// How often a person was to be asked for the secret when it was asked, whatever it is used for.
+    pub fn policy(&self) -> ApproveOnUse {
+        match self {
+            Self::MetadataProposal { policy, .. }
+            | Self::NewPathProposal { policy, .. }
+            | Self::Provision { policy, .. }
+            | Self::Rotation { policy } => *policy,
+            Self::ActionApproval { .. } | Self::DeployApply { .. } | Self::UseApproval { .. } => {
+                ApproveOnUse::Never
+            }
         }
     }
 
     /// The same request with the broker's word on what is declared, and nothing left of the agent's; of what is
     /// declared, only what could be proposed as well.
     #[must_use]
-    pub fn with_declared(mut self, said: &Fields) -> Self {
-        if let Self::MetadataProposal { declared, .. } | Self::Provision { declared } = &mut self {
-            *declared = said.fitting();
+    pub fn with_declared(mut self, said: &Fields, asks: ApproveOnUse) -> Self {
+        match &mut self {
+            Self::MetadataProposal { declared, policy, .. }
+            | Self::NewPathProposal { declared, policy, .. }
+            | Self::Provision { declared, policy } => {
+                (*declared, *policy) = (said.fitting(), asks);
+            }
+            Self::Rotation { policy } => *policy = asks,
+            Self::ActionApproval { .. } | Self::DeployApply { .. } | Self::UseApproval { .. } => {}
         }
         self
     }
@@ -177,7 +234,7 @@ impl Asked {
             Self::MetadataProposal { .. } => "metadata",
             Self::NewPathProposal { .. } => "new path",
             Self::Provision { .. } => "value",
-            Self::Rotation => "rotation",
+            Self::Rotation { .. } => "rotation",
             Self::UseApproval { .. } => "use",
         }
     }
@@ -228,7 +285,7 @@ impl Asked {
             Self::MetadataProposal { fields, .. } if fields.is_empty() => {
                 refuse("a proposal changes at least one field")
             }
-            Self::MetadataProposal { fields, .. } | Self::NewPathProposal { fields } => {
+            Self::MetadataProposal { fields, .. } | Self::NewPathProposal { fields, .. } => {
                 fields.check()
             }
             Self::UseApproval { reason, .. } if reason.trim().is_empty() => {
@@ -253,7 +310,7 @@ impl Asked {
             Self::ActionApproval { .. }
             | Self::DeployApply { .. }
             | Self::Provision { .. }
-            | Self::Rotation
+            | Self::Rotation { .. }
             | Self::UseApproval { .. } => Ok(()),
         }
     }
@@ -388,7 +445,7 @@ impl RequestKind {
             Self::MetadataProposal => "metadata-proposal",
             Self::NewPathProposal => "new-path-proposal",
             Self::Provision => "provision",
-            Self::Rotation => "rotation",
+            Self::Rotation { .. } => "rotation",
             Self::UseApproval => "use-approval",
         }
     }
@@ -398,6 +455,11 @@ impl fmt::Display for RequestKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
+}
+
+/// Whether nobody is asked.
+fn is_default(policy: &ApproveOnUse) -> bool {
+    *policy == ApproveOnUse::default()
 }
 
 /// A code as its stable word.

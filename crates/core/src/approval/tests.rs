@@ -1,4 +1,5 @@
 use super::*;
+use crate::ApproveOnUse;
 
 fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(1_700_000_000 + seconds).unwrap()
@@ -86,9 +87,9 @@ fn each_kind_takes_its_own_answers() {
     let fields = Fields { rotate_every_days: Some(60), ..Fields::default() };
     for asked in [
         Asked::provision(),
-        Asked::Rotation,
+        Asked::rotation(),
         Asked::metadata(fields.clone()),
-        Asked::NewPathProposal { fields },
+        Asked::new_path(fields),
     ] {
         assert_eq!(ends(&request(asked)), ["cancelled", "failed", "ok"]);
     }
@@ -182,6 +183,11 @@ fn the_stored_forms_are_these() {
     let asked = Asked::UseApproval { reason: "r".to_owned(), deed: None, per_call: false };
     assert_eq!(serde_json::to_string(&asked).unwrap(), r#"{"kind":"use-approval","reason":"r"}"#);
     assert_eq!(serde_json::to_string(&Asked::provision()).unwrap(), r#"{"kind":"provision"}"#);
+    assert_eq!(serde_json::to_string(&Asked::rotation()).unwrap(), r#"{"kind":"rotation"}"#);
+    let asked = Asked::rotation().with_declared(&Fields::default(), ApproveOnUse::PerCall);
+    let text = serde_json::to_string(&asked).unwrap();
+    assert_eq!(text, r#"{"kind":"rotation","policy":"per-call"}"#);
+    assert_eq!(serde_json::from_str::<Asked>(&text).unwrap(), asked);
     for asked in [action(), deploy()] {
         asked.check().unwrap();
         let text = serde_json::to_string(&asked).unwrap();

@@ -157,7 +157,7 @@ impl Approver {
         let stored = match self.operator.vault.refuse_unwritable(path).await {
             // Declared and not in the store: it is added there.
             Err(error) if error.code() != Code::SecretNotFound => Err(error),
-            _ => self.store(path, occasion, given, value).await,
+            _ => self.store(path, occasion, given, value, Some(&request.asked)).await,
         };
         if let Err(error) = &stored
             && error.code() == Code::ValueNotStored
@@ -184,7 +184,11 @@ impl Approver {
         let (mut metadata, there) = match self.operator.vault.show(path).await {
             Ok(secret) => (secret.metadata, true),
             // Declared and not kept here yet: what is known of it is, from now on.
-            Err(error) if error.code() == Code::SecretNotFound => (Metadata::default(), false),
+            Err(error) if error.code() == Code::SecretNotFound => {
+                let mut metadata = Metadata::default();
+                keep_declared(&mut metadata, &request.asked);
+                (metadata, false)
+            }
             Err(error) => return Err(error),
         };
         let before = metadata.clone();
@@ -203,10 +207,14 @@ impl Approver {
         path: SecretPath,
         fields: Vec<Field>,
     ) -> Result<Decision, Error> {
-        let Asked::NewPathProposal { fields: proposed } = &request.asked else {
+        let Asked::NewPathProposal { fields: proposed, .. } = &request.asked else {
             return Err(misfit());
         };
         let mut metadata = Metadata::default();
+        // Nothing is declared of another name.
+        if request.path.as_ref() == Some(&path) {
+            keep_declared(&mut metadata, &request.asked);
+        }
         take_over(&mut metadata, proposed, &fields)?;
         self.operator.add(&path, metadata, None).await?;
         let outcome = Outcome { applied_fields: Some(fields), final_path: Some(path) };
@@ -276,8 +284,17 @@ impl Approver {
             Asked::UseApproval { per_call: true, .. } => ApproveOnUse::PerCall,
             // Nobody is asked about a secret whose uses take no word; a deed may be one of those.
             Asked::UseApproval { deed: None, .. } => ApproveOnUse::Session.tightened_by(self.floor),
-            _ => self.floor,
+            _ => asked.policy().tightened_by(self.floor),
         }
+    }
+}
+
+/// What is declared of a secret and asks for more care stays with it, wherever it is used from the moment it is stored.
+fn keep_declared(metadata: &mut Metadata, asked: &Asked) {
+    metadata.approve_on_use = metadata.approve_on_use.tightened_by(asked.policy());
+    if let Some(declared) = asked.declared() {
+        metadata.upkeep.expires_at = declared.expires_at;
+        metadata.upkeep.rotate_every_days = declared.rotate_every_days;
     }
 }
 
@@ -344,6 +361,13 @@ mod tests {
         (approver, scene)
     }
 
+    impl Approver {
+        /// The policy that the store has of a secret.
+        async fn asks(&self, path: &SecretPath) -> ApproveOnUse {
+            self.operator.vault.show(path).await.unwrap().metadata.approve_on_use
+        }
+    }
+
     async fn ask(approver: &Approver, asked: Asked) -> RequestId {
         approver.requests.ask(SESSION, Some(&path()), asked, None).await.unwrap().id
     }
@@ -381,7 +405,7 @@ mod tests {
         let source = SourceConfig::Routed { source: Some("gone".to_owned()), reference: None };
         let metadata = Metadata { source, ..Metadata::default() };
         approver.operator.add(&path(), metadata, None).await.unwrap();
-        let id = ask(&approver, Asked::Rotation).await;
+        let id = ask(&approver, Asked::rotation()).await;
         let refused = give(&approver, &id, "a.test", b"Qm7-xT4w9ZrK2bVp").await.unwrap_err();
         assert_eq!(refused.code(), Code::ValueNotStored);
         let settled = approver.requests.poll(SESSION, &id).await.unwrap();
@@ -410,7 +434,7 @@ mod tests {
         let id = ask(&approver, asked(false)).await;
         assert_eq!(asks(approver.pending().await.unwrap()), ApproveOnUse::Session);
         approver.answer(&id, Answer::AllowOnce, None).await.unwrap();
-        let id = ask(&approver, Asked::Rotation).await;
+        let id = ask(&approver, Asked::rotation()).await;
         assert_eq!(asks(approver.pending().await.unwrap()), ApproveOnUse::Never);
         let approver = approver.asking_at_least(ApproveOnUse::Session);
         assert_eq!(asks(approver.pending().await.unwrap()), ApproveOnUse::Session);
@@ -420,11 +444,81 @@ mod tests {
         assert_eq!(asks(approver.pending().await.unwrap()), ApproveOnUse::PerCall);
     }
 
+    /// Also where nobody is asked to allow a use: the project may ask for more than the profile.
+    #[tokio::test]
+    async fn a_projects_policy_is_shown_with_a_rotation() {
+        let (approver, _scene) = approver(Some(b"Qm7-xT4w9ZrK2bVp")).await;
+        let declared =
+            |asked: Asked| asked.with_declared(&Fields::default(), ApproveOnUse::PerCall);
+        let description = Some("Words".to_owned());
+        let fields = Fields { description, ..Fields::default() };
+        for asked in [Asked::rotation(), Asked::metadata(fields)] {
+            let id = ask(&approver, declared(asked)).await;
+            let shown = approver.waiting(&id).await.unwrap();
+            assert_eq!(shown.known.unwrap().approve_on_use, ApproveOnUse::PerCall);
+            assert_eq!(approver.asks(&path()).await, ApproveOnUse::Never, "it is shown, no more");
+        }
+    }
+
+    /// A project that asks for a person gets the secret into the store no looser than it has declared it.
+    #[tokio::test]
+    async fn a_declared_policy_stays_with_a_secret_that_is_stored_first() {
+        let said = Fields { rotate_every_days: Some(90), ..Fields::default() };
+        let value = b"Qm7-xT4w9ZrK2bVp";
+        for there in [false, true] {
+            let scene = Scene::new().await;
+            let approver = Approver::new(Arc::clone(&scene.vault));
+            if there {
+                approver.operator.add(&path(), Metadata::default(), None).await.unwrap();
+            }
+            let asked = Asked::provision().with_declared(&said, ApproveOnUse::PerCall);
+            let id = ask(&approver, asked).await;
+            let shown = approver.waiting(&id).await.unwrap();
+            assert_eq!(shown.kept_policy(), Some(ApproveOnUse::PerCall));
+            give(&approver, &id, "a.test", value).await.unwrap();
+            assert_eq!(approver.asks(&path()).await, ApproveOnUse::PerCall);
+            let upkeep = scene.vault.show(&path()).await.unwrap().metadata.upkeep;
+            // What its owner said of it stays.
+            let days = if there { None } else { Some(90) };
+            assert_eq!(upkeep.rotate_every_days, days);
+            assert_eq!(shown.kept_fields().len(), usize::from(!there));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_declared_policy_stays_with_what_is_proposed_of_a_path() {
+        let fields = Fields { description: Some("Words".to_owned()), ..Fields::default() };
+        let said = Fields { rotate_every_days: Some(90), ..Fields::default() };
+        let (path, other) = (path(), SecretPath::parse("team/other/key").unwrap());
+        let chosen = vec![Field::Description];
+        let register = |path: &SecretPath| Answer::Register {
+            path: path.clone(),
+            fields: vec![Field::Description],
+        };
+        for (asked, answer, stored) in [
+            (Asked::metadata(fields.clone()), Answer::Apply { fields: chosen }, &path),
+            (Asked::new_path(fields.clone()), register(&path), &path),
+            // Of another name nothing is declared.
+            (Asked::new_path(fields), register(&other), &other),
+        ] {
+            let scene = Scene::new().await;
+            let approver = Approver::new(Arc::clone(&scene.vault));
+            let id = ask(&approver, asked.with_declared(&said, ApproveOnUse::Session)).await;
+            approver.answer(&id, answer, None).await.unwrap();
+            let metadata = scene.vault.show(stored).await.unwrap().metadata;
+            let kept = (metadata.approve_on_use, metadata.upkeep.rotate_every_days);
+            let (policy, days) = (ApproveOnUse::Session, Some(90));
+            let nothing = (ApproveOnUse::Never, None);
+            assert_eq!(kept, if *stored == path { (policy, days) } else { nothing });
+            assert_eq!(metadata.description.as_deref(), Some("Words"));
+        }
+    }
+
     /// Who comes too late is told what became of it, when, and what can still be done.
     #[tokio::test]
     async fn a_request_that_waits_no_more_says_why() {
         let (approver, _scene) = approver(Some(b"Qm7-xT4w9ZrK2bVp")).await;
-        let id = ask(&approver, Asked::Rotation).await;
+        let id = ask(&approver, Asked::rotation()).await;
         assert_eq!(approver.waiting(&id).await.unwrap().status, Status::Pending);
         approver.answer(&id, Answer::Cancel, None).await.unwrap();
         let told = async |id: &RequestId| {
@@ -472,7 +566,7 @@ mod tests {
             approver.requests.ask(session, Some(&path()), asked, None).await.unwrap().id
         };
         let other = asked("session-of-another", Asked::provision()).await;
-        let unlike = asked("session-of-another", Asked::Rotation).await;
+        let unlike = asked("session-of-another", Asked::rotation()).await;
         give(&approver, &id, "a.test", b"Qm7-xT4w9ZrK2bVp").await.unwrap();
         let status = async |id: &RequestId| {
             let all = approver.requests.all().await.unwrap();
@@ -489,7 +583,7 @@ mod tests {
         let refused = give(&approver, &id, "a.test", b"Hn3-yU8e5GsL6cDq").await.unwrap_err();
         assert_eq!(refused.code(), Code::Usage);
         assert_eq!(approver.operator.vault.show(&path()).await.unwrap().version, Some(1));
-        let id = ask(&approver, Asked::Rotation).await;
+        let id = ask(&approver, Asked::rotation()).await;
         give(&approver, &id, "a.test", b"Hn3-yU8e5GsL6cDq").await.unwrap();
     }
 }

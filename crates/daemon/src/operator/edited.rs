@@ -63,7 +63,7 @@ impl Edited {
             pattern_id: text(&self.pattern_id),
         };
         // An owner is held to what an agent's proposals are: what stands there is read by others, and links are followed.
-        Asked::NewPathProposal { fields: known.clone() }.check()?;
+        Asked::new_path(known.clone()).check()?;
         Ok(Metadata {
             egress: self.rule(before)?,
             env: text(&self.env).map(|name| read_variable(&name)).transpose()?,

@@ -60,7 +60,7 @@ impl Occasion {
     pub fn asked(asked: &Asked) -> Option<Self> {
         match asked {
             Asked::Provision { .. } => Some(Self::First),
-            Asked::Rotation => Some(Self::Another),
+            Asked::Rotation { .. } => Some(Self::Another),
             _ => None,
         }
     }

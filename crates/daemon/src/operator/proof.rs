@@ -76,7 +76,7 @@ impl Weight {
         match answer {
             Answer::AllowOnce if shown.is_per_call() => Self::Grave,
             Answer::Cancel | Answer::Deny => Self::Nothing,
-            Answer::Value(_) if matches!(shown.asked, Asked::Rotation) => Self::Grave,
+            Answer::Value(_) if matches!(shown.asked, Asked::Rotation { .. }) => Self::Grave,
             Answer::AllowOnce
             | Answer::AllowSession
             | Answer::Apply { .. }

@@ -132,6 +132,26 @@ impl Shown {
         vaults.map(by(By::Vault)).or_else(|| declared().map(by(By::Declaration)))
     }
 
+    /// How often a person is asked from now on, wherever the secret is used, since it is declared and the answer puts the
+    /// secret, or its first value, in the store.
+    pub fn kept_policy(&self) -> Option<ApproveOnUse> {
+        let keeps = match self.asked {
+            Asked::MetadataProposal { .. } | Asked::NewPathProposal { .. } => self.known.is_none(),
+            Asked::Provision { .. } => true,
+            _ => false,
+        };
+        Some(self.asked.policy()).filter(|policy| keeps && *policy != ApproveOnUse::Never)
+    }
+
+    /// What else is declared and stays with a secret that the answer puts in the store, unless the proposal says it anew.
+    pub fn kept_fields(&self) -> Vec<(Field, String)> {
+        let declared = self.asked.declared().filter(|_| self.known.is_none());
+        let proposed = |field| self.asked.proposed().is_some_and(|new| new.text(field).is_some());
+        let kept = |field| Some((field, declared?.text(field)?));
+        let fields = [Field::ExpiresAt, Field::RotateEveryDays];
+        fields.into_iter().filter(|field| !proposed(*field)).filter_map(kept).collect()
+    }
+
     /// The kind of token that is declared, and that the vault knows nothing of: to choose a text for a person by, no more.
     pub fn declared_pattern(&self) -> Option<&str> {
         self.asked.declared()?.pattern_id.as_deref()
@@ -169,7 +189,7 @@ impl Shown {
             Asked::MetadataProposal { .. } => "Change what is known",
             Asked::NewPathProposal { .. } => "Register a path",
             Asked::Provision { .. } => "Provision secret",
-            Asked::Rotation => "Rotate secret",
+            Asked::Rotation { .. } => "Rotate secret",
             Asked::UseApproval { .. } => "Allow a use",
         }
     }

@@ -150,9 +150,9 @@ fn every_kind(words: &str, path: &SecretPath) -> [Asked; 7] {
     };
     [
         Asked::provision(),
-        Asked::Rotation,
+        Asked::rotation(),
         Asked::metadata(fields()),
-        Asked::NewPathProposal { fields: fields() },
+        Asked::new_path(fields()),
         Asked::UseApproval { reason: text(), deed: Some(text()), per_call: false },
         Asked::ActionApproval { wanted: Box::new(wanted) },
         Asked::DeployApply { wanted: Box::new(deploy) },

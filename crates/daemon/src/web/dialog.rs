@@ -90,8 +90,8 @@ pub(super) fn render(scene: &Scene<'_>) -> Markup {
                 Asked::ActionApproval { wanted } => { (action::render(scene, wanted)) },
                 Asked::DeployApply { wanted } => { (deploy::render(wanted)) },
                 Asked::MetadataProposal { fields, .. } => { (proposal::fields(scene, fields)) },
-                Asked::NewPathProposal { fields } => { (proposal::new_path(scene, fields)) },
-                Asked::Provision { .. } | Asked::Rotation => {},
+                Asked::NewPathProposal { fields, .. } => { (proposal::new_path(scene, fields)) },
+                Asked::Provision { .. } | Asked::Rotation { .. } => {},
                 Asked::UseApproval { reason, deed, .. } => {
                     (use_approval::render(scene, reason, deed.as_deref()))
                 },
@@ -140,7 +140,7 @@ impl Sheet<'_> {
 /// The answer of the dialog's main button.
 fn yes(shown: &Shown) -> Answer {
     match shown.asked {
-        Asked::Provision { .. } | Asked::Rotation => Answer::Value(Given::default()),
+        Asked::Provision { .. } | Asked::Rotation { .. } => Answer::Value(Given::default()),
         Asked::MetadataProposal { .. } | Asked::NewPathProposal { .. } => {
             Answer::Apply { fields: Vec::new() }
         }
@@ -150,7 +150,7 @@ fn yes(shown: &Shown) -> Answer {
 
 fn why(shown: &Shown) -> &'static str {
     match shown.asked {
-        Asked::Rotation => "since this overwrites a value",
+        Asked::Rotation { .. } => "since this overwrites a value",
         Asked::MetadataProposal { .. }
         | Asked::NewPathProposal { .. }
         | Asked::Provision { .. } => "to save it",
@@ -179,6 +179,7 @@ fn facts(scene: &Scene<'_>) -> Markup {
                 },
             }
             @if let Asked::Provision { .. } = shown.asked { (proposal::declared(shown)) }
+            (proposal::kept(shown))
         }
     }
 }

@@ -163,7 +163,7 @@ impl Arguments for Provision {
     fn into_ask(self) -> Result<Ask, Error> {
         let asked = match self.mode {
             Mode::Provision => Asked::provision(),
-            Mode::Rotation => Asked::Rotation,
+            Mode::Rotation => Asked::rotation(),
         };
         request(&self.path, asked, None)
     }
@@ -171,7 +171,7 @@ impl Arguments for Provision {
 
 impl Arguments for Rotation {
     fn into_ask(self) -> Result<Ask, Error> {
-        request(&self.path, Asked::Rotation, None)
+        request(&self.path, Asked::rotation(), None)
     }
 }
 
@@ -184,7 +184,7 @@ impl Arguments for ProposeMetadata {
 impl Arguments for ProposeNewPath {
     fn into_ask(self) -> Result<Ask, Error> {
         let fields = self.metadata.into();
-        request(&self.suggested_path, Asked::NewPathProposal { fields }, None)
+        request(&self.suggested_path, Asked::new_path(fields), None)
     }
 }
 

@@ -92,7 +92,7 @@ fn describe() {
 fn provision_and_rotation() {
     let ask = |asked| Ask::Request { path: path(), asked, ttl_seconds: None };
     let with = |mode: &str| json!({ "path": "team/jira/api-key", "mode": mode });
-    let (provision, rotation) = (ask(Asked::provision()), ask(Asked::Rotation));
+    let (provision, rotation) = (ask(Asked::provision()), ask(Asked::rotation()));
     asks("secrets_request_provision", with("provision"), &provision);
     asks("secrets_request_provision", json!({ "path": "team/jira/api-key" }), &provision);
     asks("secrets_request_provision", with("rotation"), &rotation);
@@ -142,7 +142,7 @@ fn proposals() {
         expires_at: None,
         pattern_id: Some("jira".to_owned()),
     };
-    let asked = Asked::NewPathProposal { fields };
+    let asked = Asked::new_path(fields);
     let expected = Ask::Request { path: path(), asked, ttl_seconds: None };
     asks("secrets_propose_new_path", arguments, &expected);
     told(&json!({ "request_id": "prov-2e4f6a8c1b3d" }), Reply::Requested);

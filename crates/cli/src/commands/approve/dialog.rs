@@ -26,9 +26,9 @@ pub(super) fn ask(ui: &Ui, request: &Shown) -> Result<Said, Error> {
             let none = fields.is_empty();
             Ok((if none { Answer::Cancel } else { Answer::Apply { fields } }, None))
         }
-        Asked::NewPathProposal { fields } => Ok((new_path(request, fields)?, None)),
+        Asked::NewPathProposal { fields, .. } => Ok((new_path(request, fields)?, None)),
         Asked::Provision { .. } => ask_value(ui, request, None),
-        Asked::Rotation => {
+        Asked::Rotation { .. } => {
             let name = request.title();
             let sure = format!("This overwrites the present value of {name}. Type yes to go on: ");
             ask_value(ui, request, Some(&sure))
@@ -54,15 +54,15 @@ pub(super) fn by_option(
         (AnswerWord::Accept, Asked::MetadataProposal { fields, .. }) => {
             Answer::Apply { fields: fields.present() }
         }
-        (AnswerWord::Accept, Asked::NewPathProposal { fields }) => {
+        (AnswerWord::Accept, Asked::NewPathProposal { fields, .. }) => {
             let path = args.path.clone().or_else(|| request.path.clone()).ok_or(Code::Usage)?;
             Answer::Register { path, fields: fields.present() }
         }
-        (AnswerWord::Accept, Asked::Rotation) if !args.overwrite => {
+        (AnswerWord::Accept, Asked::Rotation { .. }) if !args.overwrite => {
             let words = "--overwrite says that the present value may go";
             return Err(Error::with(Code::Usage, SafeText::words(words)));
         }
-        (AnswerWord::Accept, Asked::Provision { .. } | Asked::Rotation) => {
+        (AnswerWord::Accept, Asked::Provision { .. } | Asked::Rotation { .. }) => {
             let value = prompt::value(ui, &args.value)?;
             let env = args.env.as_deref().map(read_variable).transpose()?;
             let (to, allow_weak) = (args.to.clone(), args.value.allow_weak);

@@ -38,9 +38,10 @@ pub(super) fn describe(request: &Shown) -> String {
             }
             let _ = writeln!(text, "  It says:   {}", visible(reason));
         }
-        Asked::MetadataProposal { fields, .. } | Asked::NewPathProposal { fields } => {
+        Asked::MetadataProposal { fields, .. } | Asked::NewPathProposal { fields, .. } => {
             text.push_str(&proposal(request, fields));
             text.push_str(&unknown_pattern(request));
+            kept(&mut text, request);
         }
         Asked::Provision { .. } => {
             for field in [Field::Description, Field::RetrievalUrl] {
@@ -49,9 +50,10 @@ pub(super) fn describe(request: &Shown) -> String {
                 }
             }
             text.push_str(&unknown_pattern(request));
+            kept(&mut text, request);
             text.push_str("  It asks for the value.\n");
         }
-        Asked::Rotation => {
+        Asked::Rotation { .. } => {
             text.push_str("  It asks for another value in place of the present one.\n");
         }
     }
@@ -93,6 +95,19 @@ fn proposal(request: &Shown, fields: &Fields) -> String {
 fn unknown_pattern(request: &Shown) -> String {
     let unknown = request.unknown_pattern.as_ref();
     unknown.map(|it| format!("  Beware:    {}\n", visible(&it.in_words()))).unwrap_or_default()
+}
+
+/// What is declared and stays with the secret, once it is in the store.
+fn kept(text: &mut String, request: &Shown) {
+    if let Some(policy) = request.kept_policy() {
+        let _ =
+            writeln!(text, "  Declared:  asked for at use: {policy}; that stays with the secret");
+    }
+    for (field, now) in request.kept_fields() {
+        let name = field.as_str();
+        let _ =
+            writeln!(text, "  Declared:  {name}: {}; that stays with the secret", visible(&now));
+    }
 }
 
 /// What became of it, as a sentence.

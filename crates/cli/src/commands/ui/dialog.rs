@@ -65,7 +65,7 @@ impl Dialog {
         let form = match (&shown.asked, &scene) {
             (_, Some(scene)) => scene.form(Some("Decline")),
             (Asked::MetadataProposal { fields, .. }, _) => proposal::fields_form(fields),
-            (Asked::NewPathProposal { fields }, _) => proposal::path_form(&shown, fields),
+            (Asked::NewPathProposal { fields, .. }, _) => proposal::path_form(&shown, fields),
             _ => request::permission_form(&shown),
         };
         Self::new(form, About::Request(Box::new(shown), scene))

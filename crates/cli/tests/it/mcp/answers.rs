@@ -290,6 +290,60 @@ expect('not shown; empty refuses): '); say({value:?} + '\\n'); expect('osts'); s
     assert_eq!(shown["to"].as_array().map_or(0, Vec::len), 0, "{shown}");
 }
 
+/// Else a secret that one project wants to be asked about would be used from every other folder without a word.
+#[test]
+fn what_a_project_asks_for_stays_with_the_value_that_it_gets() {
+    let world = World::with_store();
+    let manifest = format!(
+        "required = [\"{TOKEN}\"]\n[secret.\"{TOKEN}\"]\napprove_on_use = \"per-call\"\nrotate_every_days = 90\n"
+    );
+    let file = world.declares(manifest);
+    unlock(&world);
+    let mut agent = Agent::connect(&world);
+    let id = agent.ask("secrets_request_provision", &about(TOKEN));
+    let options = ["approve", &id, "--accept", "--value-stdin", "--to", ALLOWED];
+    let shown = world.keyless(&options).stdin(world.canary.value()).run();
+    let text = shown.ok() + &shown.errors();
+    for words in ["asked for at use: per-call; that stays", "rotate_every_days: 90; that stays"] {
+        assert!(text.contains(words), "{text}");
+    }
+    std::fs::remove_file(file).unwrap();
+    let shown = world.keyless(&["secret", "show", TOKEN, "--json"]).run().data();
+    assert_eq!(shown["approve_on_use"], json!("per-call"), "{shown}");
+    assert_eq!(shown["upkeep"]["rotate_every_days"], json!(90), "{shown}");
+}
+
+/// Present values are those that are declared, whichever tool proposes others.
+#[test]
+fn a_declared_path_is_not_proposed_anew_over_what_is_declared() {
+    let world = unlocked();
+    let path = "team/acme/key";
+    world.declares(format!(
+        "required = [\"{path}\"]\n[secret.\"{path}\"]\ndescription = \"Nightly job\"\n"
+    ));
+    let mut agent = Agent::connect(&world);
+    let metadata = json!({ "description": "Words of mine" });
+    let proposed = json!({ "suggested_path": path, "metadata": metadata });
+    let id = agent.ask("secrets_propose_new_path", &proposed);
+    let shown = approve(&world, &[&id, "--deny"]);
+    let text = shown.ok() + &shown.errors();
+    assert!(text.contains("Nightly job (declared)  Words of mine"), "{text}");
+}
+
+/// What is asked at use is told before a rotation as it is before a use.
+#[test]
+fn a_projects_policy_is_told_with_every_request() {
+    let world = unlocked();
+    world.declares(format!(
+        "required = [\"{TOKEN}\"]\n[overrides.\"{TOKEN}\"]\napprove_on_use = \"per-call\"\n"
+    ));
+    let mut agent = Agent::connect(&world);
+    let id = agent.ask("secrets_request_rotation", &about(TOKEN));
+    let shown = approve(&world, &[&id, "--deny"]);
+    let text = shown.ok() + &shown.errors();
+    assert!(text.contains("asked for at use: per-call"), "{text}");
+}
+
 #[test]
 fn a_request_survives_the_brokers_restart() {
     let world = unlocked();

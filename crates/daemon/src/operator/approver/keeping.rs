@@ -1,6 +1,8 @@
 //! What the operator does to a secret: values, asked for or not, other metadata, a question to its service.
 
-use keyless_core::{Code, Destination, EgressRule, Error, SafeText, SecretPath};
+use keyless_core::{
+    ApproveOnUse, Code, Destination, EgressRule, Error, SafeText, SecretPath, approval::Asked,
+};
 use keyless_vault::{EnvName, Metadata, NewSecret, Secret};
 use zeroize::Zeroizing;
 
@@ -9,7 +11,7 @@ use super::{
         Operator,
         given::{Given, Occasion, usage},
     },
-    Approver,
+    Approver, keep_declared,
 };
 use crate::{liveness::Checked, places::Places};
 
@@ -26,7 +28,7 @@ impl Approver {
         value: Zeroizing<Vec<u8>>,
     ) -> Result<(), Error> {
         let _turn = self.turn.lock().await;
-        self.store(path, occasion, given, value).await
+        self.store(path, occasion, given, value, None).await
     }
 
     /// Puts `after` in place of a secret's metadata, which was `before` when it was shown.
@@ -47,15 +49,18 @@ impl Approver {
         self.operator.check(places, path, None).await
     }
 
-    /// Puts the value in place, and what the secret lacks to be used.
+    /// Puts the value in place, and what the secret lacks to be used; with a first one that was `asked` for, what is
+    /// declared as well.
     pub(super) async fn store(
         &self,
         path: &SecretPath,
         occasion: Occasion,
         Given { to, env, allow_weak }: Given,
         value: Zeroizing<Vec<u8>>,
+        asked: Option<&Asked>,
     ) -> Result<(), Error> {
         let operator = self.operator.again(allow_weak);
+        let asked = asked.filter(|_| occasion == Occasion::First);
         match operator.vault.show(path).await {
             Ok(_) if occasion == Occasion::New => {
                 Err(Error::with(Code::SecretExists, SafeText::default().and(path)))
@@ -64,12 +69,16 @@ impl Approver {
                 Err(usage("it has a value by now; another one is a rotation"))
             }
             Ok(Secret { metadata, .. }) => {
-                replace(&operator, path, metadata, (to, env), value).await
+                let policy = asked.map(Asked::policy).unwrap_or_default();
+                replace(&operator, path, metadata, (to, env, policy), value).await
             }
             // What is to get another value, and has gone meanwhile, is not made anew without its hosts.
             Err(error) if error.code() == Code::SecretNotFound && occasion != Occasion::Another => {
                 let mut metadata = Metadata::default();
-                bind(&mut metadata, to, env);
+                if let Some(asked) = asked {
+                    keep_declared(&mut metadata, asked);
+                }
+                bind(&mut metadata, (to, env, ApproveOnUse::Never));
                 operator.add(path, metadata, Some(value)).await
             }
             Err(error) => Err(error),
@@ -102,7 +111,7 @@ impl Operator {
             let answer = match (known, one) {
                 (Some(known), NewSecret { path, metadata, value: Some(value) }) => {
                     let to = metadata.egress.map(|rule| rule.to).unwrap_or_default();
-                    let bound = (to, metadata.env);
+                    let bound = (to, metadata.env, ApproveOnUse::Never);
                     Box::pin(replace(self, &path, known.metadata, bound, value)).await
                 }
                 (_, one) => {
@@ -123,16 +132,19 @@ impl Operator {
     }
 }
 
+/// Where a value may go, the variable for its placeholder, and how often a person is asked at least.
+type Binding = (Vec<Destination>, Option<EnvName>, ApproveOnUse);
+
 /// Binds the secret and gives it the value; neither when one of them can't be done.
 async fn replace(
     operator: &Operator,
     path: &SecretPath,
     before: Metadata,
-    (to, env): (Vec<Destination>, Option<EnvName>),
+    binding: Binding,
     value: Zeroizing<Vec<u8>>,
 ) -> Result<(), Error> {
     let mut metadata = before.clone();
-    let bound = bind(&mut metadata, to, env);
+    let bound = bind(&mut metadata, binding);
     // A host that was mistyped beside a value that is refused can still be corrected.
     operator.refuse_weak(path, &metadata, &value)?;
     if bound {
@@ -149,7 +161,7 @@ async fn replace(
 }
 
 /// Adds what a secret lacks to be used; what its owner said before stays. Whether anything changed.
-fn bind(metadata: &mut Metadata, to: Vec<Destination>, env: Option<EnvName>) -> bool {
+fn bind(metadata: &mut Metadata, (to, env, policy): Binding) -> bool {
     let adds_rule = metadata.egress.is_none() && !to.is_empty();
     let adds_env = metadata.env.is_none() && env.is_some();
     if adds_rule {
@@ -158,7 +170,11 @@ fn bind(metadata: &mut Metadata, to: Vec<Destination>, env: Option<EnvName>) -> 
     if adds_env {
         metadata.env = env;
     }
-    adds_rule || adds_env
+    let tightens = policy > metadata.approve_on_use;
+    if tightens {
+        metadata.approve_on_use = policy;
+    }
+    adds_rule || adds_env || tightens
 }
 
 #[cfg(test)]

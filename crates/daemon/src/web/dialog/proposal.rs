@@ -74,6 +74,19 @@ pub(super) fn declared(shown: &Shown) -> Markup {
     }
 }
 
+/// What is declared and stays with the secret, once it is in the store.
+pub(super) fn kept(shown: &Shown) -> Markup {
+    let stays = html! { span .help { " (declared; stays with the secret)" } };
+    html! {
+        @if let Some(policy) = shown.kept_policy() {
+            div { dt { "Asks" } dd { (policy.in_words()) (stays) } }
+        }
+        @for (field, now) in shown.kept_fields() {
+            div { dt { (field.title()) } dd { (plain(&now)) (stays) } }
+        }
+    }
+}
+
 /// Whose word it is, where it is not the vault's.
 fn by(by: By) -> Markup {
     html! { @if by == By::Declaration { span .help { " (declared)" } } }

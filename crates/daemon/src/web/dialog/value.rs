@@ -216,7 +216,7 @@ fn variable(path: Option<&SecretPath>, variant: Option<&Variant>) -> Markup {
 
 /// How a value of several lines is given, which no field of one line holds.
 fn from_file(shown: &Shown) -> String {
-    let overwrite = if matches!(shown.asked, Asked::Rotation) { " --overwrite" } else { "" };
+    let overwrite = if matches!(shown.asked, Asked::Rotation { .. }) { " --overwrite" } else { "" };
     let bound = shown.known.as_ref().is_some_and(|known| !known.to.is_empty());
     let to = if bound { "" } else { " --to HOST" };
     format!("keyless approve {} --accept{overwrite}{to} --from-file FILE", shown.id)

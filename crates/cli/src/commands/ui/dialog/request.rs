@@ -34,9 +34,10 @@ pub(in crate::commands::ui) fn pieces_of(shown: &Shown) -> Vec<Piece> {
     match &shown.asked {
         Asked::ActionApproval { wanted } => action(&mut pieces, shown, wanted),
         Asked::DeployApply { wanted } => deploy(&mut pieces, wanted),
-        Asked::MetadataProposal { fields, .. } | Asked::NewPathProposal { fields } => {
+        Asked::MetadataProposal { fields, .. } | Asked::NewPathProposal { fields, .. } => {
             proposal(&mut pieces, shown, fields);
             unknown_pattern(&mut pieces, shown);
+            kept(&mut pieces, shown);
         }
         Asked::Provision { .. } => {
             for field in [Field::Description, Field::RetrievalUrl] {
@@ -46,9 +47,10 @@ pub(in crate::commands::ui) fn pieces_of(shown: &Shown) -> Vec<Piece> {
                 }
             }
             unknown_pattern(&mut pieces, shown);
+            kept(&mut pieces, shown);
             pieces.push(Piece::ours("It asks for the value."));
         }
-        Asked::Rotation => {
+        Asked::Rotation { .. } => {
             pieces.push(Piece::ours("It asks for another value in place of the present one."));
         }
         Asked::UseApproval { reason, deed, .. } => {
@@ -71,6 +73,17 @@ pub(in crate::commands::ui) fn pieces_of(shown: &Shown) -> Vec<Piece> {
 fn unknown_pattern(pieces: &mut Vec<Piece>, shown: &Shown) {
     if let Some(unknown) = &shown.unknown_pattern {
         pieces.push(Piece::Fact("Beware", visible(&unknown.in_words()), Mood::Warn));
+    }
+}
+
+/// What is declared and stays with the secret, once it is in the store.
+fn kept(pieces: &mut Vec<Piece>, shown: &Shown) {
+    let stays = |words: &str| format!("{words} (declared; stays with the secret)");
+    if let Some(policy) = shown.kept_policy() {
+        pieces.push(Piece::fact("Asks", stays(policy.in_words())));
+    }
+    for (field, now) in shown.kept_fields() {
+        pieces.push(Piece::fact(field.title(), stays(&visible(&now))));
     }
 }
 
