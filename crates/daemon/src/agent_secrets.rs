@@ -157,16 +157,16 @@ impl AgentSecrets {
             asked = asked.with_declared(&declared(&row), row.approve_on_use);
             let policy = row.approve_on_use.tightened_by(self.keeper.floor());
             match &mut asked {
-                Asked::UseApproval { .. } if policy == ApproveOnUse::Never => {
-                    let words = SafeText::default().and(&path);
-                    let words = words.and(" is used without an approval; there is nothing to ask");
-                    return Err(Error::with(Code::Usage, words));
-                }
-                Asked::Rotation { .. } if !row.has_value() => {
+                Asked::UseApproval { .. } | Asked::Rotation { .. } if !row.has_value() => {
                     let words = SafeText::default().and(&path);
                     let words =
                         words.and(" has no value yet; ask for one with secrets_request_provision");
                     return Err(Error::with(Code::SecretUnavailable, words));
+                }
+                Asked::UseApproval { .. } if policy == ApproveOnUse::Never => {
+                    let words = SafeText::default().and(&path);
+                    let words = words.and(" is used without an approval; there is nothing to ask");
+                    return Err(Error::with(Code::Usage, words));
                 }
                 Asked::Provision { .. } if row.has_value() && self.has_version(&path).await? => {
                     return Err(Error::with(Code::ValueExists, SafeText::default().and(&path)));

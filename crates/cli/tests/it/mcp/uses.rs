@@ -83,6 +83,22 @@ fn a_slip_at_the_terminal_is_asked_again() {
     assert!(unknown.contains("keyless approve --list shows what waits"), "{unknown}");
 }
 
+/// There is nothing yet that a person could allow to be used.
+#[test]
+fn a_secret_without_a_value_is_provisioned_before_its_use_is_allowed() {
+    let world = World::with_store();
+    world.declares(format!(
+        "required = [\"{TOKEN}\"]\n[secret.\"{TOKEN}\"]\napprove_on_use = \"session\"\n"
+    ));
+    unlock(&world);
+    let mut agent = Agent::connect(&world);
+    let asked = json!({ "path": TOKEN, "reason": "for the build" });
+    let (word, remedy) = agent.fault("secrets_request_use_approval", &asked);
+    let action = &remedy["action"];
+    assert_eq!((&*word, action), ("not-provisioned", &json!("ask_user_to_provision")));
+    assert_eq!(pending(&world).len(), 0);
+}
+
 /// Under the strict profile agents, their person and the operator are all told the policy that is in force.
 #[test]
 fn the_policy_that_is_told_is_the_one_in_force() {
