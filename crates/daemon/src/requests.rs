@@ -192,22 +192,25 @@ impl Requests {
         Ok(settled)
     }
 
-    /// Ends what others wait for as well, now that it was given: each session has a request of its own for a first value.
+    /// Answers as well what waits and has its answer now: a value was given, or a word for the session.
     pub(crate) async fn settle_alike(&self, given: &Request) -> Result<(), Error> {
-        if !matches!(given.asked, Asked::Provision { .. }) {
-            return Ok(());
-        }
         let now = Timestamp::now();
-        let is_alike = |other: &Request| {
-            matches!(other.asked, Asked::Provision { .. })
-                && other.path == given.path
-                && other.status(now) == Status::Pending
+        let (decision, is_alike): (_, fn(&Request, &Request) -> bool) = match given.status(now) {
+            // Each session has a request of its own for a first value.
+            Status::Ok if matches!(given.asked, Asked::Provision { .. }) => {
+                let outcome = keyless_core::approval::Outcome::default();
+                (Decision::Fulfil(outcome), |given, other| {
+                    matches!(other.asked, Asked::Provision { .. }) && other.path == given.path
+                })
+            }
+            // Each reason that a session gives is a request of its own.
+            Status::Session => (Decision::AllowSession, is_good_for_session),
+            _ => return Ok(()),
         };
-        for other in self.all().await?.iter().filter(|other| is_alike(other)) {
-            match self
-                .settle(&other.id, Decision::Fulfil(keyless_core::approval::Outcome::default()))
-                .await
-            {
+        let waits =
+            |other: &&Request| is_alike(given, other) && other.status(now) == Status::Pending;
+        for other in self.all().await?.iter().filter(waits) {
+            match self.settle(&other.id, decision.clone()).await {
                 // It was cancelled or ran out meanwhile.
                 Err(error) if error.code() != Code::RequestSettled => return Err(error),
                 _ => {}
@@ -216,7 +219,8 @@ impl Requests {
         Ok(())
     }
 
-    /// Revokes an approval, or lifts a denial. [`Code::RequestSettled`] when it has no effect any more.
+    /// Revokes an approval, or lifts a denial. [`Code::RequestSettled`] when it has no effect any more. A word for the
+    /// session goes whole, however many requests it has answered.
     pub(crate) async fn take_back(&self, id: &RequestId) -> Result<Request, Error> {
         let row = self.row(id).await?;
         let now = Timestamp::now();
@@ -224,8 +228,24 @@ impl Requests {
             let words = SafeText::default().and(id).and(" has no effect any more");
             return Err(Error::with(Code::RequestSettled, words));
         }
+        if row.request.status(now) == Status::Session {
+            let alike = |other: &&RequestRow| {
+                let Request { id, .. } = &other.request;
+                *id != row.request.id
+                    && other.request.status(now) == Status::Session
+                    && other.request.allows_use(now)
+                    && is_good_for_session(&row.request, &other.request)
+            };
+            for other in self.rows().await?.iter().filter(alike) {
+                self.take_one_back(other).await?;
+            }
+        }
+        self.take_one_back(&row).await
+    }
+
+    async fn take_one_back(&self, row: &RequestRow) -> Result<Request, Error> {
         let over = row.request.over();
-        self.put_over(&row, &over).await?;
+        self.put_over(row, &over).await?;
         self.record(Action::Answer, &over, agent("operator", "operator")).await?;
         Ok(over)
     }
@@ -373,6 +393,17 @@ fn draw() -> Result<FullRequestId, Error> {
     let mut drawn = [0; 16];
     fill_random(&mut drawn)?;
     Ok(FullRequestId::from_random(drawn))
+}
+
+/// Whether a word for the session to the one answers the other: not what is to be asked about at every use.
+fn is_good_for_session(given: &Request, other: &Request) -> bool {
+    let is_each_time =
+        |request: &Request| matches!(request.asked, Asked::UseApproval { per_call: true, .. });
+    given.session == other.session
+        && given.path == other.path
+        && given.asked.is_good_for(&other.asked)
+        && !is_each_time(given)
+        && !is_each_time(other)
 }
 
 /// A denial counts for its path and deed whoever asks: a new session is no way round it.

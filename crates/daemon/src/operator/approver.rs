@@ -131,11 +131,8 @@ impl Approver {
                 Decision::Fulfil(Outcome::default())
             }
         };
-        let is_given = matches!(decision, Decision::Fulfil(_));
         let settled = self.requests.settle(id, decision).await?;
-        if is_given {
-            self.requests.settle_alike(&settled).await?;
-        }
+        self.requests.settle_alike(&settled).await?;
         Ok(self.show(&settled, Timestamp::now()).await)
     }
 
@@ -574,6 +571,30 @@ mod tests {
         };
         assert_eq!(status(&other).await, Some(Status::Ok));
         assert_eq!(status(&unlike).await, Some(Status::Pending));
+    }
+
+    /// A session that has given two reasons asks its person once; what they take back is gone whole.
+    #[tokio::test]
+    async fn a_word_for_the_session_answers_all_that_it_waits_for() {
+        let (approver, _scene) = approver(Some(b"Qm7-xT4w9ZrK2bVp")).await;
+        let asked = async |session: &str, reason: &str, per_call: bool| {
+            let asked = Asked::UseApproval { reason: reason.to_owned(), deed: None, per_call };
+            approver.requests.ask(session, Some(&path()), asked, None).await.unwrap().id
+        };
+        let first = asked(SESSION, "to look", false).await;
+        let second = asked(SESSION, "to write", false).await;
+        let each_time = asked(SESSION, "to look", true).await;
+        let of_another = asked("ses-2", "to look", false).await;
+        approver.answer(&first, Answer::AllowSession, None).await.unwrap();
+        let all = async |ids: [&RequestId; 2]| {
+            let (all, now) = (approver.requests.all().await.unwrap(), Timestamp::now());
+            let find = |id: &RequestId| all.iter().find(|one| one.id == *id).unwrap();
+            ids.map(find).map(|request| (request.status(now), request.allows_use(now)))
+        };
+        assert_eq!(all([&first, &second]).await, [(Status::Session, true); 2]);
+        assert_eq!(all([&each_time, &of_another]).await, [(Status::Pending, false); 2]);
+        approver.take_back(&second).await.unwrap();
+        assert_eq!(all([&first, &second]).await, [(Status::Session, false); 2]);
     }
 
     #[tokio::test]
