@@ -17,8 +17,11 @@ use keyless_daemon::{
 };
 use serde_json::{Value, json};
 
-use self::words::{describe, standing_rows};
 pub(super) use self::words::{told, visible};
+use self::{
+    dialog::Dialog,
+    words::{describe, standing_rows},
+};
 use super::{ui::ValueScene, unlock_vault};
 use crate::{
     args::ApproveArgs,
@@ -101,7 +104,8 @@ async fn answer(
         ui.line(&words);
     }
     loop {
-        match settle(ui, approver, request, dialog::ask(ui, request)?).await {
+        let said = Dialog { ui, approver, request }.ask().await?;
+        match settle(ui, approver, request, said).await {
             // Another path or value may do, and the request still waits.
             Err(error) if is_of_what_was_typed(error.code()) => {
                 Ui::fault(&error.message(), Some(error.code().remediation().action));

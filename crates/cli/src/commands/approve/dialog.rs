@@ -5,7 +5,8 @@ use keyless_core::{
     approval::{Asked, Field, Fields},
 };
 use keyless_daemon::{
-    Answer, Given, Shown, read_destinations, read_path, read_variable, suggested_variable,
+    Answer, ApproverHandle, Given, Shown, read_destinations, read_path, read_variable,
+    suggested_variable,
 };
 use zeroize::Zeroizing;
 
@@ -18,24 +19,142 @@ use crate::{
 
 pub(super) type Said = (Answer, Option<Zeroizing<Vec<u8>>>);
 
-/// Asks the person.
-pub(super) fn ask(ui: &Ui, request: &Shown) -> Result<Said, Error> {
-    match &request.asked {
-        Asked::MetadataProposal { fields, .. } => {
-            let fields = choose(fields)?;
-            let none = fields.is_empty();
-            Ok((if none { Answer::Cancel } else { Answer::Apply { fields } }, None))
+/// A request about which a person is asked, as long as it waits.
+pub(super) struct Dialog<'a> {
+    pub(super) ui: &'a Ui,
+    pub(super) approver: &'a mut ApproverHandle,
+    pub(super) request: &'a Shown,
+}
+
+impl Dialog<'_> {
+    /// Asks the person. Fails as [`ApproverHandle::waiting`] does before the next question, once nothing could come of it.
+    pub(super) async fn ask(&mut self) -> Result<Said, Error> {
+        let request = self.request;
+        match &request.asked {
+            Asked::MetadataProposal { fields, .. } => {
+                let fields = self.choose(fields).await?;
+                let none = fields.is_empty();
+                Ok((if none { Answer::Cancel } else { Answer::Apply { fields } }, None))
+            }
+            Asked::NewPathProposal { fields, .. } => Ok((self.new_path(fields).await?, None)),
+            Asked::Provision { .. } => self.ask_value(None).await,
+            Asked::Rotation { .. } => {
+                let name = request.title();
+                let sure =
+                    format!("This overwrites the present value of {name}. Type yes to go on: ");
+                self.ask_value(Some(&sure)).await
+            }
+            Asked::ActionApproval { .. }
+            | Asked::DeployApply { .. }
+            | Asked::UseApproval { .. } => Ok((self.ask_use().await?, None)),
         }
-        Asked::NewPathProposal { fields, .. } => Ok((new_path(request, fields)?, None)),
-        Asked::Provision { .. } => ask_value(ui, request, None),
-        Asked::Rotation { .. } => {
-            let name = request.title();
-            let sure = format!("This overwrites the present value of {name}. Type yes to go on: ");
-            ask_value(ui, request, Some(&sure))
+    }
+
+    async fn ask_use(&mut self) -> Result<Answer, Error> {
+        let one_deed = self.request.is_one_deed();
+        let (question, words) = if one_deed {
+            (
+                "Allow it [o]nce, or [d]eny it? ",
+                "o allows it this once, d denies it; Ctrl-C leaves it waiting",
+            )
+        } else {
+            (
+                "Allow it [o]nce, for the [s]ession, or [d]eny it? ",
+                "o allows it this once, s until the session ends, d denies it; Ctrl-C leaves it waiting",
+            )
+        };
+        // Whatever else is typed, Enter too, is a slip: a denial is remembered, and one deed is never for the session.
+        self.typed_as(question, |answer| match answer {
+            "o" | "once" => Ok(Answer::AllowOnce),
+            "s" | "session" if !one_deed => Ok(Answer::AllowSession),
+            "d" | "deny" | "n" | "no" => Ok(Answer::Deny),
+            _ => Err(Error::with(Code::Usage, SafeText::words(words))),
+        })
+        .await
+    }
+
+    async fn ask_value(&mut self, sure: Option<&str>) -> Result<Said, Error> {
+        let request = self.request;
+        if let Some(question) = sure
+            && self.typed(question).await?.trim() != "yes"
+        {
+            return Ok((Answer::Cancel, None));
         }
-        Asked::ActionApproval { .. } | Asked::DeployApply { .. } | Asked::UseApproval { .. } => {
-            Ok((ask_use(request)?, None))
+        self.still_waits().await?;
+        let value = prompt::value_or_nothing()?;
+        let Some(value) = value else {
+            self.ui.line("No value was typed.");
+            return Ok((Answer::Cancel, None));
+        };
+        let (mut to, mut env) = (Vec::new(), None);
+        if request.known.as_ref().is_none_or(|known| known.to.is_empty()) {
+            let question = "Hosts that may receive it (api.example.com, ...; none for now): ";
+            to = self.typed_as(question, read_destinations).await?;
         }
+        if !to.is_empty() && request.known.as_ref().is_none_or(|known| known.env.is_none()) {
+            let suggested = request.path.as_ref().map(suggested_variable).unwrap_or_default();
+            let question = format!("Variable for its placeholder [{suggested}]: ");
+            let read =
+                |answer: &str| read_variable(if answer.is_empty() { &suggested } else { answer });
+            env = Some(self.typed_as(&question, read).await?);
+        }
+        Ok((Answer::Value(Given { to, env, allow_weak: false }), Some(value)))
+    }
+
+    async fn new_path(&mut self, fields: &Fields) -> Result<Answer, Error> {
+        let suggested = self.request.path.as_ref().ok_or(Code::Usage)?;
+        let question = format!("Register it as [{suggested}] (Enter takes that, - refuses): ");
+        let path = self
+            .typed_as(&question, |answer| match answer {
+                "-" => Ok(None),
+                "" => Ok(Some(suggested.clone())),
+                other => read_path(other).map(Some),
+            })
+            .await?;
+        let Some(path) = path else { return Ok(Answer::Cancel) };
+        Ok(Answer::Register { path, fields: self.choose(fields).await? })
+    }
+
+    /// An answer that `read` can use. What is wrong with one is told, and it is asked for again.
+    async fn typed_as<T>(
+        &mut self,
+        question: &str,
+        read: impl Fn(&str) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        loop {
+            let error = match read(self.typed(question).await?.trim()) {
+                Ok(answer) => return Ok(answer),
+                Err(error) => error,
+            };
+            match error.code() {
+                // It is no argument that does not fit: what is wrong with it says it all.
+                Code::Usage => Ui::fault(error.detail().as_str(), None),
+                code => Ui::fault(&error.message(), Some(code.remediation().action)),
+            }
+        }
+    }
+
+    /// Field by field: what is not taken over expressly stays as it is.
+    async fn choose(&mut self, fields: &Fields) -> Result<Vec<Field>, Error> {
+        let mut chosen = Vec::new();
+        for field in fields.present() {
+            let answer = self.typed(&format!("Take over {}? [y/N] ", field.as_str())).await?;
+            if matches!(answer.trim(), "y" | "Y" | "yes") {
+                chosen.push(field);
+            }
+        }
+        Ok(chosen)
+    }
+
+    /// A line that the person types.
+    async fn typed(&mut self, question: &str) -> Result<String, Error> {
+        self.still_waits().await?;
+        typed(question)
+    }
+
+    /// Nobody types an answer that comes too late already.
+    async fn still_waits(&mut self) -> Result<(), Error> {
+        self.approver.waiting(&self.request.id).await.map(drop)
     }
 }
 
@@ -74,91 +193,4 @@ pub(super) fn by_option(
         }
     };
     Ok((answer, None))
-}
-
-fn ask_use(request: &Shown) -> Result<Answer, Error> {
-    let one_deed = request.is_one_deed();
-    let (question, words) = if one_deed {
-        (
-            "Allow it [o]nce, or [d]eny it? ",
-            "o allows it this once, d denies it; Ctrl-C leaves it waiting",
-        )
-    } else {
-        (
-            "Allow it [o]nce, for the [s]ession, or [d]eny it? ",
-            "o allows it this once, s until the session ends, d denies it; Ctrl-C leaves it waiting",
-        )
-    };
-    // Whatever else is typed, Enter too, is a slip: a denial is remembered, and one deed is never for the session.
-    typed_as(question, |answer| match answer {
-        "o" | "once" => Ok(Answer::AllowOnce),
-        "s" | "session" if !one_deed => Ok(Answer::AllowSession),
-        "d" | "deny" | "n" | "no" => Ok(Answer::Deny),
-        _ => Err(Error::with(Code::Usage, SafeText::words(words))),
-    })
-}
-
-fn ask_value(ui: &Ui, request: &Shown, sure: Option<&str>) -> Result<Said, Error> {
-    if let Some(question) = sure
-        && typed(question)?.trim() != "yes"
-    {
-        return Ok((Answer::Cancel, None));
-    }
-    let value = prompt::value_or_nothing()?;
-    let Some(value) = value else {
-        ui.line("No value was typed.");
-        return Ok((Answer::Cancel, None));
-    };
-    let (mut to, mut env) = (Vec::new(), None);
-    if request.known.as_ref().is_none_or(|known| known.to.is_empty()) {
-        let question = "Hosts that may receive it (api.example.com, ...; none for now): ";
-        to = typed_as(question, read_destinations)?;
-    }
-    if !to.is_empty() && request.known.as_ref().is_none_or(|known| known.env.is_none()) {
-        let suggested = request.path.as_ref().map(suggested_variable).unwrap_or_default();
-        let question = format!("Variable for its placeholder [{suggested}]: ");
-        let read =
-            |answer: &str| read_variable(if answer.is_empty() { &suggested } else { answer });
-        env = Some(typed_as(&question, read)?);
-    }
-    Ok((Answer::Value(Given { to, env, allow_weak: false }), Some(value)))
-}
-
-fn new_path(request: &Shown, fields: &Fields) -> Result<Answer, Error> {
-    let suggested = request.path.as_ref().ok_or(Code::Usage)?;
-    let question = format!("Register it as [{suggested}] (Enter takes that, - refuses): ");
-    let path = typed_as(&question, |answer| match answer {
-        "-" => Ok(None),
-        "" => Ok(Some(suggested.clone())),
-        other => read_path(other).map(Some),
-    })?;
-    let Some(path) = path else { return Ok(Answer::Cancel) };
-    Ok(Answer::Register { path, fields: choose(fields)? })
-}
-
-/// An answer that `read` can use. What is wrong with one is told, and it is asked for again.
-fn typed_as<T>(question: &str, read: impl Fn(&str) -> Result<T, Error>) -> Result<T, Error> {
-    loop {
-        let error = match read(typed(question)?.trim()) {
-            Ok(answer) => return Ok(answer),
-            Err(error) => error,
-        };
-        match error.code() {
-            // It is no argument that does not fit: what is wrong with it says it all.
-            Code::Usage => Ui::fault(error.detail().as_str(), None),
-            code => Ui::fault(&error.message(), Some(code.remediation().action)),
-        }
-    }
-}
-
-/// Field by field: what is not taken over expressly stays as it is.
-fn choose(fields: &Fields) -> Result<Vec<Field>, Error> {
-    let mut chosen = Vec::new();
-    for field in fields.present() {
-        let answer = typed(&format!("Take over {}? [y/N] ", field.as_str()))?;
-        if matches!(answer.trim(), "y" | "Y" | "yes") {
-            chosen.push(field);
-        }
-    }
-    Ok(chosen)
 }

@@ -83,6 +83,24 @@ fn a_slip_at_the_terminal_is_asked_again() {
     assert!(unknown.contains("keyless approve --list shows what waits"), "{unknown}");
 }
 
+/// Nobody is led on through questions whose answers come to nothing.
+#[test]
+fn who_is_asked_for_a_value_is_told_when_it_is_too_late() {
+    let world = World::with_store();
+    world.declares(format!("required = [\"{TOKEN}\"]\n"));
+    unlock(&world);
+    let mut agent = Agent::connect(&world);
+    let id = agent.ask("secrets_request_provision", &about(TOKEN));
+    let value = world.canary.value();
+    let script = format!(
+        "import subprocess\nexpect('not shown; empty refuses): ')\n\
+         subprocess.run([*sys.argv[1:], '--deny'], check=True, stdout=subprocess.DEVNULL)\n\
+         say({value:?} + '\\n'); expect('is cancelled: it was settled'); finish(code=4)"
+    );
+    let screen = at_a_terminal(&world, world.keyless(&["approve", &id]), &script);
+    assert!(!screen.contains("may receive it"), "{screen}");
+}
+
 /// There is nothing yet that a person could allow to be used.
 #[test]
 fn a_secret_without_a_value_is_provisioned_before_its_use_is_allowed() {
