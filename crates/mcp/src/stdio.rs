@@ -117,6 +117,7 @@ impl<R: AsyncBufRead + Send + Unpin> Transport<RoleServer> for Lines<R> {
         &mut self,
         item: TxJsonRpcMessage<RoleServer>,
     ) -> impl Future<Output = Result<(), io::Error>> + Send + 'static {
+        self.door.answered(&item);
         let outbox = self.outbox.clone();
         async move {
             let outbox = outbox.ok_or(io::ErrorKind::NotConnected)?;

@@ -1,6 +1,12 @@
 //! What may pass from the client to the SDK, and what is answered at the door. Pure.
 
-use rmcp::{RoleServer, service::RxJsonRpcMessage};
+use std::collections::HashSet;
+
+use rmcp::{
+    RoleServer,
+    model::{ClientNotification, JsonRpcMessage, RequestId},
+    service::{RxJsonRpcMessage, TxJsonRpcMessage},
+};
 use serde_json::Value;
 
 use crate::message::{read, refuse, typed};
@@ -8,10 +14,12 @@ use crate::message::{read, refuse, typed};
 /// The key under which a request of the newest revision names its version, in place of `initialize`.
 const INLINE_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 
-/// Knows whether the conversation has begun.
+/// Knows whether the conversation has begun, and which requests wait for their answers.
 #[derive(Debug, Default)]
 pub(super) struct Door {
     begun: bool,
+    /// The SDK keeps one answer for each id: of two requests with one, both would be done and one answered.
+    waiting: HashSet<RequestId>,
 }
 
 /// What becomes of a line.
@@ -57,12 +65,50 @@ impl Door {
                 (None, _) => return Passed::Nothing,
             }
         }
+        let id = message.get("id").cloned().unwrap_or_default();
         match typed(message) {
             Ok(message) => {
+                if !self.note(&message) {
+                    let words =
+                        "a request with this id still waits for its answer; give each one its own";
+                    return Passed::Answer(refuse(&id, words));
+                }
                 self.begun |= !matches!(method.as_str(), "ping" | "server/discover" | "");
                 Passed::Message(Box::new(message))
             }
             Err(answer) => Passed::Answer(answer),
+        }
+    }
+
+    /// Remembers a request until it is answered or cancelled; whether it has its id to itself.
+    fn note(&mut self, message: &RxJsonRpcMessage<RoleServer>) -> bool {
+        match message {
+            JsonRpcMessage::Request(request) => self.waiting.insert(request.id.clone()),
+            JsonRpcMessage::Notification(note) => {
+                // What is cancelled gets no answer.
+                if let ClientNotification::CancelledNotification(cancelled) = &note.notification
+                    && let Some(id) = &cancelled.params.request_id
+                {
+                    self.waiting.remove(id);
+                }
+                true
+            }
+            JsonRpcMessage::Error(_) | JsonRpcMessage::Response(_) => true,
+        }
+    }
+
+    /// Takes note of what is said to the client: whose request is answered may use its id again.
+    pub(super) fn answered(&mut self, message: &TxJsonRpcMessage<RoleServer>) {
+        match message {
+            JsonRpcMessage::Response(response) => {
+                self.waiting.remove(&response.id);
+            }
+            JsonRpcMessage::Error(error) => {
+                if let Some(id) = &error.id {
+                    self.waiting.remove(id);
+                }
+            }
+            JsonRpcMessage::Notification(_) | JsonRpcMessage::Request(_) => {}
         }
     }
 }
@@ -129,9 +175,33 @@ mod tests {
         assert_eq!(answers(&mut door, &request("tools/list")), Some((json!(1), -32600)));
         let note = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
         assert!(matches!(door.pass(note.as_bytes()), Passed::Nothing));
-        let initialize = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{
+        let initialize = r#"{"jsonrpc":"2.0","id":2,"method":"initialize","params":{
             "protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}"#;
         assert!(matches!(door.pass(initialize.replace('\n', " ").as_bytes()), Passed::Message(_)));
-        assert_eq!(answers(&mut door, &request("tools/list")), None);
+        let other = request("tools/list").replace("\"id\":1", "\"id\":3");
+        assert_eq!(answers(&mut door, &other), None);
+    }
+
+    /// Else both would be done and one be answered.
+    #[test]
+    fn an_id_is_one_requests_until_it_is_answered_or_cancelled() {
+        let request = |id: &str| format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#);
+        let mut door = Door::default();
+        for (id, value) in [("7", json!(7)), (r#""7""#, json!("7"))] {
+            assert_eq!(answers(&mut door, &request(id)), None);
+            assert_eq!(answers(&mut door, &request(id)), Some((value, -32600)));
+        }
+        let answer = json!({ "jsonrpc": "2.0", "id": 7, "result": {} });
+        door.answered(&serde_json::from_value(answer).unwrap());
+        assert_eq!(answers(&mut door, &request("7")), None);
+        let error =
+            json!({ "jsonrpc": "2.0", "id": "7", "error": { "code": -32601, "message": "x" } });
+        door.answered(&serde_json::from_value(error).unwrap());
+        assert_eq!(answers(&mut door, &request(r#""7""#)), None);
+        let cancelled =
+            r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}"#;
+        let mut begun = Door { begun: true, ..door };
+        assert!(matches!(begun.pass(cancelled.as_bytes()), Passed::Message(_)));
+        assert_eq!(answers(&mut begun, &request("7")), None);
     }
 }
