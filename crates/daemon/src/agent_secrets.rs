@@ -172,7 +172,7 @@ impl AgentSecrets {
                     return Err(Error::with(Code::ValueExists, SafeText::default().and(&path)));
                 }
                 Asked::Provision { .. } | Asked::Rotation { .. } => {
-                    self.refuse_unwritable(&path).await?
+                    self.refuse_unwritable(&path).await?;
                 }
                 Asked::UseApproval { per_call, .. } => {
                     *per_call = policy == ApproveOnUse::PerCall;

@@ -457,9 +457,8 @@ impl fmt::Display for RequestKind {
     }
 }
 
-/// Whether nobody is asked.
-fn is_default(policy: &ApproveOnUse) -> bool {
-    *policy == ApproveOnUse::default()
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// A code as its stable word.

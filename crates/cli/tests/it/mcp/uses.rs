@@ -111,9 +111,9 @@ fn a_secret_without_a_value_is_provisioned_before_its_use_is_allowed() {
     unlock(&world);
     let mut agent = Agent::connect(&world);
     let asked = json!({ "path": TOKEN, "reason": "for the build" });
-    let (word, remedy) = agent.fault("secrets_request_use_approval", &asked);
+    let (told, remedy) = agent.fault("secrets_request_use_approval", &asked);
     let action = &remedy["action"];
-    assert_eq!((&*word, action), ("not-provisioned", &json!("ask_user_to_provision")));
+    assert_eq!((&*told, action), ("not-provisioned", &json!("ask_user_to_provision")));
     assert_eq!(pending(&world).len(), 0);
 }
 
