@@ -260,8 +260,10 @@ impl Approver {
 
     async fn unknown_pattern(&self, asked: &Asked) -> Option<UnknownPattern> {
         let id = match asked {
-            Asked::MetadataProposal { fields, .. } | Asked::NewPathProposal { fields } => fields,
-            Asked::Provision { declared } => declared,
+            Asked::MetadataProposal { fields, .. } | Asked::NewPathProposal { fields, .. } => {
+                fields
+            }
+            Asked::Provision { declared, .. } => declared,
             _ => return None,
         };
         let (id, places) = (id.pattern_id.clone()?, self.places.clone());
