@@ -19,7 +19,7 @@ use keyless_core::{
     approval::{Asked, Decision, FullRequestId, Request, RequestId, Status},
     audit::{Action, Agent, Detail, Draft, Outcome, Target},
 };
-use keyless_store::{AuditLog, RequestRow, Store, StoreError};
+use keyless_store::{AuditLog, RequestRow, Store, StoreError, Told};
 use keyless_vault::{Vault, Voucher};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, futures::Notified};
@@ -183,11 +183,12 @@ impl Requests {
     ) -> Result<Request, Error> {
         let row = self.row(id).await?;
         let settled = row.request.settle(decision, Timestamp::now())?;
-        if !self.store.replace_request(&row, &self.sealed(settled.clone())).await? {
+        let entry = entry(Action::Answer, &settled, agent("operator", "operator"));
+        let told = Told::in_log(&self.log, vec![entry]);
+        if !self.store.replace_request(&row, &self.sealed(settled.clone()), told).await? {
             let words = SafeText::default().and(id).and(" was answered by somebody else just now");
             return Err(Error::with(Code::RequestSettled, words));
         }
-        self.record(Action::Answer, &settled, agent("operator", "operator")).await?;
         self.changed.notify_waiters();
         Ok(settled)
     }
@@ -309,7 +310,9 @@ impl Requests {
             return Ok(false);
         }
         self.taken_back.fetch_add(1, Ordering::AcqRel);
-        let won = self.store.replace_request(row, &self.sealed(over.clone())).await?;
+        // Whether or not it can be put on record: what is taken back is taken back.
+        let new = self.sealed(over.clone());
+        let won = self.store.replace_request(row, &new, Told::nothing()).await?;
         self.changed.notify_waiters();
         Ok(won)
     }
@@ -358,30 +361,34 @@ impl Requests {
     }
 
     async fn record(&self, action: Action, request: &Request, who: Agent) -> Result<(), Error> {
-        let status = request.status(Timestamp::now());
-        let over = request.settled.as_ref().is_some_and(|settled| settled.over);
-        let words = if over { "taken back" } else { status.as_str() };
-        let draft = Draft {
-            detail: Detail {
-                kind: Some(request.asked.kind().as_str().to_owned()),
-                note: Some(words.to_owned()),
-                request_id: request.full_id.as_ref().map(|full| full.as_str().to_owned()),
-                ..Detail::default()
+        self.log.append(entry(action, request, who)).await.map(drop)
+    }
+}
+
+/// The entry that tells what became of a request.
+fn entry(action: Action, request: &Request, who: Agent) -> Draft {
+    let status = request.status(Timestamp::now());
+    let over = request.settled.as_ref().is_some_and(|settled| settled.over);
+    let words = if over { "taken back" } else { status.as_str() };
+    Draft {
+        detail: Detail {
+            kind: Some(request.asked.kind().as_str().to_owned()),
+            note: Some(words.to_owned()),
+            request_id: request.full_id.as_ref().map(|full| full.as_str().to_owned()),
+            ..Detail::default()
+        },
+        ..Draft::new(
+            Timestamp::now(),
+            Arc::new(who),
+            action,
+            match status {
+                Status::Denied => Outcome::Denied,
+                Status::Failed { .. } => Outcome::Error,
+                _ => Outcome::Success,
             },
-            ..Draft::new(
-                Timestamp::now(),
-                Arc::new(who),
-                action,
-                match status {
-                    Status::Denied => Outcome::Denied,
-                    Status::Failed { .. } => Outcome::Error,
-                    _ => Outcome::Success,
-                },
-                target(request),
-                request.id.to_string(),
-            )
-        };
-        self.log.append(draft).await.map(drop)
+            target(request),
+            request.id.to_string(),
+        )
     }
 }
 

@@ -10,6 +10,7 @@ use keyless_core::{
 };
 
 use crate::{
+    audit::Told,
     engine::{Row, of_a_size, query, query_owned},
     store::{Store, StoreError},
 };
@@ -75,15 +76,15 @@ impl Store {
         &self,
         old: &RequestRow,
         new: &RequestRow,
+        told: Told<'_>,
     ) -> Result<bool, StoreError> {
-        let done = query("UPDATE requests SET settled = $1, seal = $2 WHERE id = $3 AND seal = $4")
-            .bind(new.request.settled.as_ref().map(json))
-            .bind(&new.seal)
-            .bind(old.request.id.as_str())
-            .bind(&old.seal)
-            .execute(&self.pool)
-            .await?;
-        Ok(done == 1)
+        let update =
+            query("UPDATE requests SET settled = $1, seal = $2 WHERE id = $3 AND seal = $4")
+                .bind(new.request.settled.as_ref().map(json))
+                .bind(&new.seal)
+                .bind(old.request.id.as_str())
+                .bind(&old.seal);
+        self.run_told(update, told).await
     }
 
     /// One request.

@@ -22,6 +22,14 @@ impl<'a> Told<'a> {
         Self(None)
     }
 
+    /// Has what was taken before written before: entries are in the order in which things happened.
+    pub(crate) async fn settle(&self) {
+        if let Some((log, _)) = &self.0 {
+            // A log that can't be written shows when these entries are.
+            let _ = log.flush().await;
+        }
+    }
+
     pub(crate) fn into_entries(self) -> Option<(&'a AuditLog, Vec<Draft>)> {
         self.0
     }
@@ -35,6 +43,7 @@ impl Store {
         statement: Query,
         told: Told<'_>,
     ) -> Result<bool, StoreError> {
+        told.settle().await;
         let Some((log, drafts)) = told.into_entries() else {
             return Ok(statement.execute(&self.pool).await? == 1);
         };

@@ -57,6 +57,7 @@ impl Store {
         rows: &[DelegationRow],
         told: Told<'_>,
     ) -> Result<(), StoreError> {
+        told.settle().await;
         let mut writing = self.write().await?;
         for row in rows {
             let update = query(

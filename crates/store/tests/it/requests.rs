@@ -5,7 +5,7 @@ use keyless_core::{
     SecretPath,
     approval::{Asked, Decision, FullRequestId, Request},
 };
-use keyless_store::{RequestRow, StoreError};
+use keyless_store::{RequestRow, StoreError, Told};
 
 use crate::scene::{Engine, Scene, on_both};
 
@@ -66,8 +66,8 @@ async fn of_two_answers_one_wins(engine: Engine) {
     let denied = answered(&asked, Decision::Deny, b"denied");
     let other = scene.opened_again().await;
     let (first, second) = tokio::join!(
-        scene.store.replace_request(&asked, &once),
-        other.replace_request(&asked, &denied),
+        scene.store.replace_request(&asked, &once, Told::nothing()),
+        other.replace_request(&asked, &denied, Told::nothing()),
     );
     assert_ne!(first.unwrap(), second.unwrap());
     let stands = scene.store.request(&asked.request.id).await.unwrap().unwrap();

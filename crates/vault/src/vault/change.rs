@@ -3,7 +3,7 @@
 use keyless_core::{Code, Error, SecretPath};
 use keyless_store::{EnvelopeRow, SecretRow, VersionRow, Writing};
 
-use super::{Entries, Vault};
+use super::{Entries, Vault, entries::settle};
 use crate::index::{Index, commit_to};
 
 /// One step of a mutation.
@@ -24,6 +24,7 @@ impl Vault {
         entries: Entries<'_, T>,
         plan: impl FnOnce(&Index) -> Result<(Vec<Change>, T), Error>,
     ) -> Result<T, Error> {
+        settle(entries.log()).await?;
         let key = self.key()?;
         let mut writing = self.store.write().await?;
         let index = Index::verify(&writing.rows().await?, &key)?;

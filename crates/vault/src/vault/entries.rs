@@ -24,8 +24,21 @@ impl<'a, T> Entries<'a, T> {
         Self(None)
     }
 
+    /// The log that they are for.
+    pub(super) fn log(&self) -> Option<AuditLog> {
+        self.0.as_ref().map(|told| told.log.clone())
+    }
+
     pub(super) async fn write(self, writing: &mut Writing, answer: &T) -> Result<(), Error> {
         let Some(Told { log, drafts }) = self.0 else { return Ok(()) };
         Ok(writing.record(log, drafts(answer)).await?)
+    }
+}
+
+/// Has what the log took before written before: entries are in the order in which things happened.
+pub(super) async fn settle(log: Option<AuditLog>) -> Result<(), Error> {
+    match log {
+        Some(log) => log.flush().await,
+        None => Ok(()),
     }
 }

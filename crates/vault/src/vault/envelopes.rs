@@ -5,7 +5,7 @@ use keyless_core::{Code, Error, SafeText};
 use keyless_store::{EnvelopeRow, Store};
 use serde::Serialize;
 
-use super::{Entries, Vault, birth::blocking, change::Change};
+use super::{Entries, Vault, birth::blocking, change::Change, entries::settle};
 use crate::{
     envelope::{
         self, EnvelopeKind, KdfCost, Keyfile, MachineBinding, Passphrase, RecoveryPhrase,
@@ -122,6 +122,7 @@ impl Vault {
         kind: EnvelopeKind,
         entries: Entries<'_, ()>,
     ) -> Result<(), Error> {
+        settle(entries.log()).await?;
         let mut writing = self.store.write().await?;
         // Read under the write lock, so that two hands can't take one each of the last two.
         let rows = writing.rows().await?;
