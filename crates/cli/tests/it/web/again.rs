@@ -23,16 +23,16 @@ fn every_answer_takes_the_factor_where_the_operator_wants_that() {
     let fields = json!({ "path": TOKEN, "fields": { "description": "Main token" } });
     let proposed = agent.ask("secrets_propose_metadata", &fields);
     let script = format!(
-        "await page.goto(path('requests/{first}'));
-const factor = page.getByLabel('Passphrase or code, to allow it');
+        "const factor = page.getByLabel('Passphrase or code, to allow it');
+await page.goto(path('requests/{second}'));
+await factor.waitFor(); await page.getByRole('button', {{ name: 'Deny' }}).click(); await seen('may not be used');
+await page.goto(path('requests/{first}'));
 const allow = page.getByRole('button', {{ name: 'Allow for this session' }});
 await allow.click();
 assert.equal(await factor.evaluate((input) => input.validity.valueMissing), true);
 await factor.fill('not the passphrase'); await allow.click(); await seen('does not open the store');
 tell('wrong'); await told();
 await factor.fill(passphrase()); await allow.click(); await seen('until the session ends');
-await page.goto(path('requests/{second}'));
-await factor.waitFor(); await page.getByRole('button', {{ name: 'Deny' }}).click(); await seen('may not be used');
 await page.goto(path('requests/{proposed}')); await page.getByLabel('Description').check();
 await page.getByLabel('Passphrase or code, to save it').fill(passphrase());
 await page.getByRole('button', {{ name: 'Take over what is ticked' }}).click(); await seen('{TOKEN}: done.');
