@@ -555,7 +555,7 @@ codes! {
         "There is no such request.";
     /// A request that has its answer, or whose time is over.
     RequestSettled = "request_settled", "NL-E204", 409, Refused, Operator, false,
-        "have the agent ask again if it is still needed",
+        "keyless approve --list says how it ended; if it is still needed, have the agent ask again",
         "The request is settled already; nothing was changed.";
     /// No such secret, or none that this session may see.
     SecretNotFound = "secret_not_found", "NL-E302", 404, NotFound, Operator, false,

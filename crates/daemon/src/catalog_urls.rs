@@ -229,6 +229,11 @@ impl UrlCatalogs {
         self.settings.source.iter().any(|source| source.url == url)
     }
 
+    /// Whether an address is named, and the operator has said which file it is to bring.
+    pub fn is_pinned(&self, url: &str) -> bool {
+        self.settings.source.iter().any(|source| source.url == url && source.sha256.is_some())
+    }
+
     /// Lets what the addresses bring count.
     pub fn enable(&mut self) -> Result<(), Error> {
         self.settings = self.files.edit_settings(document::enable)?;

@@ -91,7 +91,7 @@ fn for_tools(code: Code) -> ForTools {
         },
         Code::Usage => ForTools {
             actor: Actor::Agent,
-            next: "call the tool as its schema says",
+            next: "mend what the message names; the tool's schema says what it takes",
             user_message,
             retryable,
         },

@@ -1,12 +1,18 @@
 //! What is a message of JSON-RPC, and the answer to what is none. Pure.
 
+mod twins;
+
 use rmcp::{RoleServer, model::InitializeRequestParams, service::RxJsonRpcMessage};
 use serde_json::{Value, json};
+
+use self::twins::Twins;
 
 // JSON-RPC 2.0, section 5.1.
 const PARSE_ERROR: i32 = -32700;
 const INVALID_REQUEST: i32 = -32600;
 const INVALID_PARAMS: i32 = -32602;
+
+const TWINS: &str = "a member stands there twice, and nobody can say which of them is meant";
 
 /// Reads one JSON value that may be a message; gives the answer to one that can't be.
 pub(crate) fn read(text: &[u8]) -> Result<Value, Vec<u8>> {
@@ -15,7 +21,11 @@ pub(crate) fn read(text: &[u8]) -> Result<Value, Vec<u8>> {
         Ok(Value::Array(_)) => {
             Err(refuse(&Value::Null, "batches are not taken; send one message at a time"))
         }
-        Ok(message) => Ok(message),
+        Ok(message) => match twins::find(text) {
+            None => Ok(message),
+            Some(Twins::AtTheTop) => Err(refuse(&Value::Null, TWINS)),
+            Some(Twins::Within) => Err(refuse(&answerable(message.get("id")), TWINS)),
+        },
     }
 }
 
@@ -26,14 +36,9 @@ pub(crate) fn typed(value: Value) -> Result<RxJsonRpcMessage<RoleServer>, Vec<u8
     serde_json::from_value(value).map_err(|_| no_message(id))
 }
 
-/// Whether `text` is a message as it stands, for who reads it once more: by way of a [`Value`], the last of two members of
-/// one name would stand for both. Gives the answer to what is none.
+/// Whether `text` is a message, for who reads it once more. Gives the answer to what is none.
 pub(crate) fn check(text: &[u8]) -> Result<(), Vec<u8>> {
-    let value = read(text)?;
-    refuse_greeting(&value)?;
-    let id = value.get("id").cloned();
-    let message = serde_json::from_slice::<RxJsonRpcMessage<RoleServer>>(text);
-    message.map(drop).map_err(|_| no_message(id))
+    typed(read(text)?).map(drop)
 }
 
 /// Says what an `initialize` lacks. The SDK takes one that it can't read for a request of a later revision, and asks for what
@@ -69,8 +74,12 @@ fn refuse_greeting(message: &Value) -> Result<(), Vec<u8>> {
 }
 
 fn no_message(id: Option<Value>) -> Vec<u8> {
-    let id = id.filter(|id| id.is_string() || id.is_number()).unwrap_or_default();
-    refuse(&id, "this is no JSON-RPC 2.0 message")
+    refuse(&answerable(id.as_ref()), "this is no JSON-RPC 2.0 message")
+}
+
+/// An id under which there may be an answer, or null.
+fn answerable(id: Option<&Value>) -> Value {
+    id.filter(|id| id.is_string() || id.is_number()).cloned().unwrap_or_default()
 }
 
 /// The answer to a request that is not taken, for this reason.

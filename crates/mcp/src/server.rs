@@ -293,7 +293,10 @@ impl ServerHandler for Server {
                 let words = format!("the parameters of {} can't be read", request.method);
                 Err(ErrorData::invalid_params(words, None))
             }
-            other => Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, shown(other), None)),
+            other => {
+                let words = format!("there is no method {}", shown(other));
+                Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, words, None))
+            }
         }
     }
 }

@@ -163,6 +163,11 @@ fn what_an_address_brought_first_it_has_to_bring_again() {
 
     let other = served(&mut world, "application/json", &catalog("two"));
     assert_eq!(outcome(&world, &["refresh", "--all"], 1), json!("blocked-tofu-mismatch"));
+    let known = world.home.keyless_home().join("state/catalog/known_hashes.toml");
+    let known = std::fs::read_to_string(known).unwrap();
+    let recorded = known.rsplit('"').nth(1).unwrap();
+    let told = world.keyless(&["catalog", "refresh", "--all", "--json"]).run().json().to_string();
+    assert!(told.contains(URL) && told.contains(&format!("tofu:{recorded}")), "{told} {known}");
     let listed = world.keyless(&["catalog", "list", "acme", "--json"]).run().data();
     assert_eq!(listed["patterns"].as_array().unwrap().len(), 1, "the first stays in force");
     world.keyless(&["catalog", "forget", URL]).run().ok();

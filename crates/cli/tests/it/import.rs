@@ -88,6 +88,16 @@ fn a_second_run_finishes_what_a_first_one_began_and_overwrites_nothing() {
     let taken = import(&["--yes", "--leave", "empty"]).data();
     assert_eq!(states(&taken), [row("ACME_KEY", "taken", Some("personal/acme/key"))]);
     assert_eq!(std::fs::read_to_string(&file).unwrap(), format!("ACME_KEY={other}\n"));
+    // Both are kept: the store's is the first one still.
+    std::fs::write(&file, format!("ACME_KEY={ours}\n")).unwrap();
+    assert_eq!(states(&import(&["--dry-run"]).data())[0].1, "present");
+
+    // Where the store does not open nothing is taken, nor taken away.
+    let text = format!("NEW_KEY={other}\n");
+    std::fs::write(&file, &text).unwrap();
+    let options = ["secret", "import", path, "--yes", "--leave", "empty"];
+    world.keyless(&options).without_passphrase().run().exits(2);
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), text);
 }
 
 #[test]

@@ -139,6 +139,7 @@ fn a_store_is_made_and_opened_on_screen() {
     window.say("long enough for one\rand another one\r");
     window.seen(&["The two differ"]);
     golden(&window, "differ-80x24.txt");
+    assert!(!world.home.keyless_home().join("store.db").exists(), "nothing is written yet");
     window.say(&format!("{passphrase}\r"));
     window.seen(&["once more"]);
     window.say(&format!("{passphrase}\r"));

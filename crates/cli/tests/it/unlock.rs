@@ -115,6 +115,8 @@ fn a_run_needs_no_passphrase_until_lock() {
     wait_until("its end is on record", || world.log().last().unwrap()["action"] == "lock");
     let log = world.log();
     assert_eq!((log.len(), &log[1]["action"]), (9, &json!("unlock")), "{log:?}");
+    let is_told = |entry: &Value| entry["agent"].is_object() && entry["timestamp"].is_string();
+    assert!(log.iter().all(is_told), "who and when: {log:?}");
 }
 
 #[test]

@@ -140,6 +140,17 @@ mod tests {
         assert_eq!(answers(&mut door, ""), None);
     }
 
+    /// Of two members of one name readers take the one or the other.
+    #[test]
+    fn a_member_that_stands_there_twice_is_refused() {
+        let mut door = Door::default();
+        let line = r#"{"jsonrpc":"2.0","id":9,"id":10,"method":"ping"}"#;
+        assert_eq!(answers(&mut door, line), Some((Value::Null, -32600)));
+        let line = r#"{"jsonrpc":"2.0","id":9,"method":"ping","params":{"a":1,"a":2}}"#;
+        assert_eq!(answers(&mut door, line), Some((json!(9), -32600)));
+        assert_eq!(answers(&mut door, r#"{"jsonrpc":"2.0","id":9,"method":"ping"}"#), None);
+    }
+
     /// Whoever writes a client by hand reads what is wrong with it, and may try again.
     #[test]
     fn an_initialize_that_can_not_be_read_says_why() {

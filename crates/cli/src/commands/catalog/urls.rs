@@ -36,6 +36,11 @@ pub(super) async fn add(
     }
     let CatalogAddUrlArgs { url, pin, refresh_seconds, enable, .. } = args;
     let report = catalogs.add(&config, &url, pin, refresh_seconds, enable).await?;
+    if !matches!(report.outcome, UrlOutcome::Loaded | UrlOutcome::LoadedFromCache) {
+        ui.warn(&format!(
+            "the address is named all the same: keyless catalog refresh tries again, keyless catalog remove {url} takes it away"
+        ));
+    }
     Ok(tell_of(ui, &catalogs, &[report]))
 }
 
@@ -88,8 +93,13 @@ pub(super) fn forget(ui: &Ui, places: &Places, args: &CatalogForgetArgs) -> Resu
     if !args.what.contains("://") {
         return project::forget(ui, places, &args.what);
     }
-    UrlCatalogs::load(places)?.forget(&args.what)?;
-    let words = "Forgot what it brought first; keyless catalog refresh fetches it anew.\n";
+    let catalogs = UrlCatalogs::load(places)?;
+    catalogs.forget(&args.what)?;
+    let words = if catalogs.is_pinned(&args.what) {
+        "Forgot what it brought first. Its pin stays: keyless catalog pin URL SHA256 gives it another.\n"
+    } else {
+        "Forgot what it brought first; keyless catalog refresh fetches it anew.\n"
+    };
     ui.answer("catalog forget", &json!({ "url": args.what }), words);
     Ok(())
 }
