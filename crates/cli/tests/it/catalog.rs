@@ -167,7 +167,10 @@ fn what_an_address_brought_first_it_has_to_bring_again() {
     let known = std::fs::read_to_string(known).unwrap();
     let recorded = known.rsplit('"').nth(1).unwrap();
     let told = world.keyless(&["catalog", "refresh", "--all", "--json"]).run().json().to_string();
-    assert!(told.contains(URL) && told.contains(&format!("tofu:{recorded}")), "{told} {known}");
+    assert!(
+        told.contains(URL) && told.contains(&format!("tofu:{}", &recorded[..12])),
+        "{told} {known}"
+    );
     let listed = world.keyless(&["catalog", "list", "acme", "--json"]).run().data();
     assert_eq!(listed["patterns"].as_array().unwrap().len(), 1, "the first stays in force");
     world.keyless(&["catalog", "forget", URL]).run().ok();
