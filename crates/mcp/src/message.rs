@@ -33,7 +33,7 @@ pub(crate) fn read(text: &[u8]) -> Result<Value, Vec<u8>> {
 pub(crate) fn typed(value: Value) -> Result<RxJsonRpcMessage<RoleServer>, Vec<u8>> {
     let id = value.get("id").cloned();
     refuse_greeting(&value)?;
-    serde_json::from_value(value).map_err(|_| no_message(id))
+    serde_json::from_value(value).map_err(|_| no_message(id.as_ref()))
 }
 
 /// Whether `text` is a message, for who reads it once more. Gives the answer to what is none.
@@ -73,8 +73,8 @@ fn refuse_greeting(message: &Value) -> Result<(), Vec<u8>> {
     }
 }
 
-fn no_message(id: Option<Value>) -> Vec<u8> {
-    refuse(&answerable(id.as_ref()), "this is no JSON-RPC 2.0 message")
+fn no_message(id: Option<&Value>) -> Vec<u8> {
+    refuse(&answerable(id), "this is no JSON-RPC 2.0 message")
 }
 
 /// An id under which there may be an answer, or null.

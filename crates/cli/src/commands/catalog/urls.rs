@@ -37,7 +37,7 @@ pub(super) async fn add(
     let CatalogAddUrlArgs { url, pin, refresh_seconds, enable, .. } = args;
     let report = catalogs.add(&config, &url, pin, refresh_seconds, enable).await?;
     if !matches!(report.outcome, UrlOutcome::Loaded | UrlOutcome::LoadedFromCache) {
-        ui.warn(&format!(
+        ui.warn(format!(
             "the address is named all the same: keyless catalog refresh tries again, keyless catalog remove {url} takes it away"
         ));
     }
