@@ -45,6 +45,7 @@ mod invisible;
 mod json_size;
 pub mod nl_message;
 mod reply;
+mod unique_members;
 
 pub use crate::{
     action::{ActionType, UnknownActionType},
@@ -82,5 +83,6 @@ pub use crate::{
     secret::{Binding, MIN_BOUND_BYTES, SecretValue, ValueError},
     session_id::{SessionId, SessionIdError},
     sigv4::{SIGV4_ALGORITHM, SigV4Chain, SigV4Request, SigV4Scope, SigV4Signer, sigv4_digest},
+    unique_members::UniqueMembers,
     zone::{Zone, zone_of},
 };

@@ -9,7 +9,6 @@ mod fault;
 mod message_type;
 mod profile;
 mod schemas;
-mod strict;
 
 pub(crate) use self::envelope::is_id;
 pub use self::{

@@ -1,11 +1,9 @@
 //! What is a message of JSON-RPC, and the answer to what is none. Pure.
 
-mod twins;
-
+use keyless_core::UniqueMembers;
 use rmcp::{RoleServer, model::InitializeRequestParams, service::RxJsonRpcMessage};
+use serde::Deserialize;
 use serde_json::{Value, json};
-
-use self::twins::Twins;
 
 // JSON-RPC 2.0, section 5.1.
 const PARSE_ERROR: i32 = -32700;
@@ -21,10 +19,9 @@ pub(crate) fn read(text: &[u8]) -> Result<Value, Vec<u8>> {
         Ok(Value::Array(_)) => {
             Err(refuse(&Value::Null, "batches are not taken; send one message at a time"))
         }
-        Ok(message) => match twins::find(text) {
-            None => Ok(message),
-            Some(Twins::AtTheTop) => Err(refuse(&Value::Null, TWINS)),
-            Some(Twins::Within) => Err(refuse(&answerable(message.get("id")), TWINS)),
+        Ok(_) => match serde_json::from_slice(text) {
+            Ok(UniqueMembers(message)) => Ok(message),
+            Err(_) => Err(refuse(&answerable(only_id(text).as_ref()), TWINS)),
         },
     }
 }
@@ -73,6 +70,15 @@ fn refuse_greeting(message: &Value) -> Result<(), Vec<u8>> {
     }
 }
 
+/// The id of a message, unless it has two: an answer to one of them might be taken for the other's.
+fn only_id(text: &[u8]) -> Option<Value> {
+    #[derive(Deserialize)]
+    struct Addressed {
+        id: Option<Value>,
+    }
+    serde_json::from_slice(text).ok().and_then(|Addressed { id }| id)
+}
+
 fn no_message(id: Option<&Value>) -> Vec<u8> {
     refuse(&answerable(id), "this is no JSON-RPC 2.0 message")
 }
@@ -90,4 +96,25 @@ pub(crate) fn refuse(id: &Value, why: &str) -> Vec<u8> {
 fn refusal(id: &Value, code: i32, why: &str) -> Vec<u8> {
     let error = json!({ "code": code, "message": why });
     json!({ "jsonrpc": "2.0", "id": id, "error": error }).to_string().into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_that_stand_twice_are_refused_under_the_id_if_there_is_one() {
+        for (text, id) in [
+            (r#"{"id":9,"id":10,"method":"ping"}"#, Value::Null),
+            (r#"{"id":9,"\u0069d":9,"method":"ping"}"#, Value::Null),
+            (r#"{"id":{},"method":"ping","method":"ping"}"#, Value::Null),
+            (r#"{"id":9,"method":"ping","method":"tools/list"}"#, json!(9)),
+            (r#"{"id":"x","params":{"path":"a","path":"b"}}"#, json!("x")),
+        ] {
+            let answer: Value =
+                serde_json::from_slice(&read(text.as_bytes()).unwrap_err()).unwrap();
+            assert_eq!(answer["id"], id, "{text}");
+            assert_eq!(answer["error"]["code"], INVALID_REQUEST, "{text}");
+        }
+    }
 }

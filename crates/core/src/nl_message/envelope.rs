@@ -3,8 +3,8 @@
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
 
-use super::{MessageType, NL_VERSION, NlFault, strict::Strict};
-use crate::{Code, SafeText};
+use super::{MessageType, NL_VERSION, NlFault};
+use crate::{Code, SafeText, UniqueMembers};
 
 /// The largest message, in bytes.
 pub const MAX_MESSAGE_BYTES: usize = 1024 * 1024;
@@ -87,7 +87,7 @@ impl Message {
         if bytes.len() > MAX_MESSAGE_BYTES {
             return Err(NlFault::from(Code::MessageTooLarge).with("max_bytes", MAX_MESSAGE_BYTES));
         }
-        match serde_json::from_slice(bytes).map(|Strict(message)| message) {
+        match serde_json::from_slice(bytes).map(|UniqueMembers(message)| message) {
             Ok(Value::Object(object)) => Self::of(object, bare, now),
             Ok(_) => Err(malformed("a message is a JSON object")),
             Err(error) => {

@@ -8,10 +8,13 @@ use serde::{
 };
 use serde_json::{Map, Value};
 
-/// A value that reads so.
-pub(super) struct Strict(pub(super) Value);
+/// A JSON value in no object of which a member stands twice, at any depth, however its name is written.
+///
+/// Reading one that has two fails at the second, as a fault of the syntax does.
+#[derive(Debug)]
+pub struct UniqueMembers(pub Value);
 
-impl<'de> Deserialize<'de> for Strict {
+impl<'de> Deserialize<'de> for UniqueMembers {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(AnyValue).map(Self)
     }
@@ -56,7 +59,7 @@ impl<'de> Visitor<'de> for AnyValue {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
         let mut all = Vec::new();
-        while let Some(Strict(item)) = items.next_element()? {
+        while let Some(UniqueMembers(item)) = items.next_element()? {
             all.push(item);
         }
         Ok(all.into())
@@ -68,9 +71,33 @@ impl<'de> Visitor<'de> for AnyValue {
             if all.contains_key(&name) {
                 return Err(A::Error::custom("a member stands twice"));
             }
-            let Strict(value) = members.next_value()?;
+            let UniqueMembers(value) = members.next_value()?;
             all.insert(name, value);
         }
         Ok(all.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_stand_once_at_every_depth() {
+        for (text, is_read) in [
+            (r#"{"a":1,"b":[1,2.5,-1,true,null,"x"],"c":{"a":{"a":1}}}"#, true),
+            (r#"[{"p":1},{"p":1}]"#, true),
+            (r#"{"id":9,"id":10}"#, false),
+            // One name, however it is written.
+            (r#"{"id":9,"\u0069d":10}"#, false),
+            (r#"{"a":{"path":"x","path":"y"}}"#, false),
+            (r#"{"a":[[{"p":1,"q":2,"p":3}]]}"#, false),
+        ] {
+            let read = serde_json::from_str::<UniqueMembers>(text);
+            assert_eq!(read.is_ok(), is_read, "{text}");
+            if let Ok(UniqueMembers(value)) = read {
+                assert_eq!(value, serde_json::from_str::<Value>(text).unwrap(), "{text}");
+            }
+        }
     }
 }
