@@ -235,6 +235,11 @@ fn whole_token<'l>(word: &'l str, forms: &TokenForms) -> Option<Seen<'l>> {
     forms::known(word).map(|(kind, length)| Seen::new(kind, Some(&word[..length])))
 }
 
+/// Whether a word has a token of a known format.
+pub(crate) fn is_token(word: &str) -> bool {
+    token(word, &TokenForms::default()).is_some()
+}
+
 /// An address that is a credential by itself, such as a webhook's.
 fn address<'l>(line: &'l str, forms: &TokenForms) -> Option<Seen<'l>> {
     let at = line.find("https://")?;

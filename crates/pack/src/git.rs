@@ -13,6 +13,7 @@ use std::{
 };
 
 use crate::{
+    credentials,
     error::{Code, PackError, Result},
     paths::shown,
 };
@@ -53,9 +54,10 @@ pub(crate) fn check_url(url: &str) -> std::result::Result<(), String> {
     });
     let local = url.starts_with('/');
     if !clean || url.starts_with('-') || authority.starts_with('-') || url.contains("::") {
-        return Err(format!("git url `{url}` is not one that can be fetched safely"));
+        return Err(format!("git url `{}` is not one that can be fetched safely", shown_url(url)));
     }
     if !(scheme || local || (scp && !url.contains("://"))) {
+        let url = shown_url(url);
         return Err(format!("git url `{url}` must be https, ssh, git, file or an absolute path"));
     }
     Ok(())
@@ -76,6 +78,7 @@ pub(crate) fn check_place(url: &str) -> std::result::Result<(), String> {
     let path = path.strip_suffix('/').unwrap_or(path);
     let odd = |segment: &str| matches!(segment, "" | "." | "..");
     if url.contains('\\') || encoded || path.split('/').any(odd) {
+        let url = shown_url(url);
         return Err(format!(
             "git url `{url}` must name its repository as it is: no `.`, `..`, empty or encoded parts, no backslash"
         ));
@@ -84,12 +87,39 @@ pub(crate) fn check_place(url: &str) -> std::result::Result<(), String> {
 }
 
 /// The URL without what may be a credential in it: a user or password before its host, but for the user of ssh's login.
-pub(crate) fn without_user_info(url: &str) -> String {
+fn without_user_info(url: &str) -> String {
     let (scheme, authority, _) = parts(url);
     match user_info(scheme, authority) {
         Some(user) => url.replacen(&format!("{user}@"), "", 1),
         None => url.to_owned(),
     }
+}
+
+/// The URL as it may be shown: without what may be a credential before its host, behind its path, or as a part of that.
+pub(crate) fn shown_url(url: &str) -> String {
+    let url = without_user_info(url);
+    let (place, more) = url.split_at(url.find(['?', '#']).unwrap_or(url.len()));
+    let parts = place.split('/').map(|part| if credentials::is_token(part) { "…" } else { part });
+    let place = parts.collect::<Vec<_>>().join("/");
+    if more.is_empty() { place } else { format!("{place}?…") }
+}
+
+/// A text, git's own words perhaps, with every URL in it as it may be shown.
+fn with_shown_urls(text: &str) -> String {
+    let mut told = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find("://") {
+        let before = &rest[..at];
+        let scheme =
+            before.trim_end_matches(|c: char| c.is_ascii_alphanumeric() || "+-.".contains(c));
+        let end = rest[at..].find(|c: char| c.is_whitespace() || "'\"`<>".contains(c));
+        let end = end.map_or(rest.len(), |end| at + end);
+        told.push_str(scheme);
+        told.push_str(&shown_url(&rest[scheme.len()..end]));
+        rest = &rest[end..];
+    }
+    told.push_str(rest);
+    told
 }
 
 /// A URL's scheme, what stands where its host is named, and its path; no scheme for paths and `user@host:path`.
@@ -252,16 +282,21 @@ fn not_found(folder: &Path, arguments: &[&str]) -> PackError {
     PackError::new(Code::GitNotFound, "git is not installed or not on the PATH")
         .with("cwd", shown(folder))
         .with("cwd_posix", shown(folder))
-        .with("args", arguments.to_vec())
+        .with("args", shown_arguments(arguments))
         .hint("install git, then run the command again")
+}
+
+fn shown_arguments(arguments: &[&str]) -> Vec<String> {
+    arguments.iter().map(|word| with_shown_urls(word)).collect()
 }
 
 fn failed(folder: &Path, arguments: &[&str], errors: &str) -> PackError {
     let what = arguments.iter().find(|word| !word.starts_with('-')).copied().unwrap_or_default();
+    let errors = with_shown_urls(errors);
     PackError::new(Code::GitFailed, format!("git {what} failed in {}: {errors}", folder.display()))
         .with("cwd", shown(folder))
         .with("cwd_posix", shown(folder))
-        .with("args", arguments.to_vec())
+        .with("args", shown_arguments(arguments))
         .hint("run the same git command by hand to see what it needs")
 }
 
@@ -352,6 +387,32 @@ mod tests {
             ("/srv/me@here/repo", "/srv/me@here/repo"),
         ] {
             assert_eq!(without_user_info(url), shown);
+        }
+    }
+
+    #[test]
+    fn urls_in_a_text_are_shown_without_credentials() {
+        let token = format!("ghp_{}", "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8");
+        let said = format!(
+            "fatal: unable to access 'https://me:hunter2@h.example/a/b/': \
+             https://h.example/{token}/b.git, ssh://git@h/a\nhttp://h/a?private_token=hunter2 (see git+ssh://x:hunter2@h/y)"
+        );
+        assert_eq!(
+            with_shown_urls(&said),
+            "fatal: unable to access 'https://h.example/a/b/': https://h.example/…/b.git, ssh://git@h/a\n\
+             http://h/a?… (see git+ssh://h/y)"
+        );
+        let at = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let urls = [
+            format!("http://me:hunter2@{at}/a/b"),
+            format!("http://{at}/a/b?token=hunter2"),
+            format!("http://{at}/{token}/b"),
+        ];
+        for url in urls {
+            let error = run_remote(&std::env::temp_dir(), &["ls-remote", "--", &url]).unwrap_err();
+            let told = format!("{error:?}");
+            assert!(told.contains(&at.to_string()), "{told}");
+            assert!(!told.contains("hunter2") && !told.contains(&token), "{told}");
         }
     }
 

@@ -177,7 +177,7 @@ fn project(site: &Site) -> ImportProject {
         project_id: site.project().id.clone(),
         project_root: shown(&site.project_root),
         project_root_posix: shown(&site.project_root),
-        origin_url: git::origin_of(&site.project_root).map(|url| git::without_user_info(&url)),
+        origin_url: git::origin_of(&site.project_root).map(|url| git::shown_url(&url)),
     }
 }
 

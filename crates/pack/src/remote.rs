@@ -58,7 +58,7 @@ pub(crate) fn set(site: &Site, name: &str, url: &str) -> Result<RemoteData> {
     // First what may not be repeated, for the other fault repeats it.
     git::check_place(url).and_then(|()| git::check_url(url)).map_err(|fault| {
         PackError::config(fault)
-            .with("url", git::without_user_info(url))
+            .with("url", git::shown_url(url))
             .hint("give an https, ssh, git or file URL, user@host:path, or an absolute path")
     })?;
     std::fs::create_dir_all(&site.repo)
@@ -69,7 +69,12 @@ pub(crate) fn set(site: &Site, name: &str, url: &str) -> Result<RemoteData> {
     let verb = if is_set(site, name) { "set-url" } else { "add" };
     git::run(&site.repo, &["remote", verb, "--", name, url])?;
     let repo = shown(&site.repo);
-    Ok(RemoteData { repo_posix: repo.clone(), repo, remote: name.to_owned(), url: url.to_owned() })
+    Ok(RemoteData {
+        repo_posix: repo.clone(),
+        repo,
+        remote: name.to_owned(),
+        url: git::shown_url(url),
+    })
 }
 
 /// Pulls, then pushes the branch that is checked out. A remote that lacks the branch is only pushed to.
