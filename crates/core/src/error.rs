@@ -221,6 +221,10 @@ codes! {
     BrokerOutdated = "broker_outdated", "NL-E305", 503, Environment, Operator, false,
         "keyless lock, then keyless unlock: that starts the broker anew (a service: restart it)",
         "The broker that runs was started by another version of keyless.";
+    /// What listens in the broker's place does not prove that it has opened the same vault.
+    BrokerUnproven = "broker_unproven", "NL-E305", 503, Environment, Operator, false,
+        "see what has operator.sock open (ss -xlp), end it, then keyless lock and keyless unlock",
+        "What listens at operator.sock has not opened this vault, so nothing was told to it: another program may have taken the broker's place.";
     /// The agent was registered without this type of action.
     CapabilityMissing = "capability_missing", "NL-E108", 403, Refused, Operator, false,
         "register the agent with the capability it needs",

@@ -1,6 +1,7 @@
 //! What the operator may do to the store, proven by a factor; every change is on record.
 
 mod approver;
+mod channel;
 mod client;
 mod edited;
 mod given;

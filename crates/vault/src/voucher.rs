@@ -6,7 +6,7 @@
 use subtle::ConstantTimeEq;
 
 use crate::{
-    key::{Subkey, derive_mac},
+    key::{Subkey, derive, derive_mac},
     vault::Vault,
 };
 
@@ -34,7 +34,7 @@ impl Vault {
         Voucher(self.standing().checkpoints.clone())
     }
 
-    /// Proves, to a broker that has the same vault open, that this one is: by a seal over its challenge.
+    /// Gives the key that an operator's program and a broker have in common once both have opened the same vault.
     pub fn operator_voucher(&self) -> Voucher {
         Voucher(self.standing().operator.clone())
     }
@@ -46,6 +46,11 @@ impl Vault {
 }
 
 impl Voucher {
+    /// A key for two programs that have the same vault open, by what it is for.
+    pub fn shared_key(&self, purpose: &str) -> Subkey {
+        derive(None, &*self.0, purpose)
+    }
+
     /// The seal over `bytes`.
     pub fn seal(&self, bytes: &[u8]) -> Vec<u8> {
         derive_mac(&self.0, &[bytes])

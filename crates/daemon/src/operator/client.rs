@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc};
 use data_encoding::HEXLOWER;
 use keyless_core::{ApproveOnUse, Code, Error, SafeText, SecretPath, approval::RequestId};
 use keyless_guest::connect_unix;
-use keyless_vault::{Metadata, Vault};
+use keyless_vault::{Metadata, Vault, Voucher};
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
     net::UnixStream,
@@ -14,8 +14,9 @@ use zeroize::Zeroizing;
 
 use super::{
     approver::Approver,
+    channel::{Channel, ChannelError, Greeting},
     given::{Given, Occasion},
-    messages::{Call, MAX_ANSWER, Reply},
+    messages::{Call, MAX_ANSWER, MAX_LINE, Reply},
     shown::{Answer, Shown},
 };
 use crate::{
@@ -35,17 +36,17 @@ pub enum ApproverHandle {
     Remote(RemoteApprover),
 }
 
-/// A connection to the broker that has proven the factor.
-pub struct RemoteApprover(BufReader<UnixStream>);
+/// The channel to a broker that has opened the same vault.
+pub struct RemoteApprover(Channel<BufReader<UnixStream>>);
 
 impl ApproverHandle {
     /// The broker's, if there is one, else one in this process. `vault` is the proof of the factor.
     pub async fn open(places: &Places, vault: impl Into<Arc<Vault>>) -> Result<Self, Error> {
         let vault = vault.into();
         if let Ok(stream) = connect_unix(&places.operator_socket()).await {
-            let mut remote = RemoteApprover(BufReader::new(stream));
-            remote.prove(&vault).await?;
-            return Ok(Self::Remote(remote));
+            return RemoteApprover::greet(stream, &vault.operator_voucher())
+                .await
+                .map(Self::Remote);
         }
         let approver = Approver::new(vault).checking(places);
         // A file that can't be read keeps nobody from an answer; whoever opens a broker by it is told.
@@ -173,24 +174,25 @@ impl ApproverHandle {
 }
 
 impl RemoteApprover {
-    async fn prove(&mut self, vault: &Vault) -> Result<(), Error> {
-        let Reply::Challenge { nonce } = self.call(&Call::Challenge).await? else {
+    /// Proves the factor to the broker, and has it prove that it has the same vault open.
+    async fn greet(stream: UnixStream, voucher: &Voucher) -> Result<Self, Error> {
+        let mut stream = BufReader::new(stream);
+        let (greeting, word) = Greeting::new(voucher).map_err(not_its)?;
+        let word = HEXLOWER.encode(&word);
+        let Reply::Secured { word } = ask_plainly(&mut stream, &Call::Secure { word }).await?
+        else {
             return Err(unexpected());
         };
-        let nonce = HEXLOWER.decode(nonce.as_bytes()).map_err(|_| unexpected())?;
-        let proof = HEXLOWER.encode(&vault.operator_voucher().seal(&nonce));
-        match self.call(&Call::Prove { proof }).await? {
-            Reply::Proven => Ok(()),
-            _ => Err(unexpected()),
-        }
+        let word = HEXLOWER.decode(word.as_bytes()).map_err(|_| unexpected())?;
+        Ok(Self(greeting.channel(&word, stream).map_err(not_its)?))
     }
 
     async fn requests(&mut self, call: &Call) -> Result<Vec<Shown>, Error> {
         let Reply::Requests { count } = self.call(call).await? else { return Err(unexpected()) };
         let mut requests = Vec::new();
         for _ in 0..count {
-            let line = self.line().await?;
-            requests.push(serde_json::from_slice(&line).map_err(|_| unexpected())?);
+            let message = self.message().await?;
+            requests.push(serde_json::from_slice(&message).map_err(|_| unexpected())?);
         }
         Ok(requests)
     }
@@ -213,7 +215,7 @@ impl RemoteApprover {
     ) -> Result<Reply, Error> {
         match (self.call(call).await?, value) {
             (Reply::Send, Some(value)) => {
-                self.0.get_mut().write_all(&value).await.map_err(lost)?;
+                self.0.send(&value).await.map_err(not_its)?;
                 self.hear().await
             }
             (reply, _) => Ok(reply),
@@ -221,35 +223,37 @@ impl RemoteApprover {
     }
 
     async fn call(&mut self, call: &Call) -> Result<Reply, Error> {
-        let mut line = serde_json::to_vec(call).map_err(|_| unexpected())?;
-        line.push(b'\n');
-        self.0.get_mut().write_all(&line).await.map_err(lost)?;
+        let call = serde_json::to_vec(call).map_err(|_| unexpected())?;
+        self.0.send(&call).await.map_err(not_its)?;
         self.hear().await
     }
 
     async fn hear(&mut self) -> Result<Reply, Error> {
-        match serde_json::from_slice(&self.line().await?) {
-            Ok(Reply::Error { detail, .. }) if detail == UNREADABLE_CALL => Err(unexpected()),
-            Ok(Reply::Error { code, detail }) => Err(told_error(&code, &detail)),
-            Ok(reply) => Ok(reply),
-            Err(_) => Err(unexpected()),
-        }
+        understood(&self.message().await?)
     }
 
-    /// A whole line. One that is too long, or that broke off, is no word of another version's: what is done about that
-    /// would end every session.
-    async fn line(&mut self) -> Result<Vec<u8>, Error> {
-        let mut line = Vec::new();
-        let mut limited = (&mut self.0).take(MAX_ANSWER as u64);
-        limited.read_until(b'\n', &mut line).await.map_err(lost)?;
-        match line.last() {
-            Some(b'\n') => Ok(line),
-            _ if line.len() == MAX_ANSWER => {
-                let words = SafeText::words("the broker's answer is longer than 16 MiB");
-                Err(Error::with(Code::Internal, words))
-            }
-            _ => Err(Code::BrokerNotRunning.into()),
-        }
+    async fn message(&mut self) -> Result<Zeroizing<Vec<u8>>, Error> {
+        self.0.receive(MAX_ANSWER).await.map_err(not_its)
+    }
+}
+
+/// A call before the channel is open.
+async fn ask_plainly(stream: &mut BufReader<UnixStream>, call: &Call) -> Result<Reply, Error> {
+    let mut line = serde_json::to_vec(call).map_err(|_| unexpected())?;
+    line.push(b'\n');
+    stream.get_mut().write_all(&line).await.map_err(lost)?;
+    let mut line = Vec::new();
+    stream.take(MAX_LINE as u64).read_until(b'\n', &mut line).await.map_err(lost)?;
+    // One that broke off is no word of another version's: what is done about that would end every session.
+    if line.ends_with(b"\n") { understood(&line) } else { Err(Code::BrokerNotRunning.into()) }
+}
+
+fn understood(answer: &[u8]) -> Result<Reply, Error> {
+    match serde_json::from_slice(answer) {
+        Ok(Reply::Error { detail, .. }) if detail == UNREADABLE_CALL => Err(unexpected()),
+        Ok(Reply::Error { code, detail }) => Err(told_error(&code, &detail)),
+        Ok(reply) => Ok(reply),
+        Err(_) => Err(unexpected()),
     }
 }
 
@@ -257,8 +261,7 @@ impl RemoteApprover {
 /// there is no broker.
 pub async fn page_link(socket: &Path) -> Result<(String, u64), Error> {
     let stream = connect_unix(socket).await.map_err(lost)?;
-    let mut remote = RemoteApprover(BufReader::new(stream));
-    match remote.call(&Call::OpenPage).await? {
+    match ask_plainly(&mut BufReader::new(stream), &Call::OpenPage).await? {
         Reply::Page { url, seconds } => Ok((url, seconds)),
         _ => Err(unexpected()),
     }
@@ -282,6 +285,18 @@ fn lost(_: std::io::Error) -> Error {
     Code::BrokerNotRunning.into()
 }
 
+/// Why the channel does not go on.
+fn not_its(error: ChannelError) -> Error {
+    match error {
+        ChannelError::Broken => Code::BrokerNotRunning.into(),
+        ChannelError::TooLong => {
+            let words = SafeText::words("the broker's answer is longer than 16 MiB");
+            Error::with(Code::Internal, words)
+        }
+        ChannelError::Unproven => Code::BrokerUnproven.into(),
+    }
+}
+
 fn unexpected() -> Error {
     let words = "it does not understand this keyless, or this keyless does not understand it";
     Error::with(Code::BrokerOutdated, SafeText::words(words))
@@ -290,22 +305,69 @@ fn unexpected() -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::operator::messages::MAX_LINE;
+    use crate::{operator::channel::answered, scene::Scene};
+
+    /// Someone who has the vault open and answers, to whatever he is asked, this.
+    async fn answering(voucher: Voucher, stream: UnixStream, answers: Vec<Vec<u8>>) {
+        let mut stream = BufReader::new(stream);
+        let mut line = String::new();
+        stream.read_line(&mut line).await.unwrap();
+        let Call::Secure { word } = serde_json::from_str(&line).unwrap() else { panic!("{line}") };
+        let word = HEXLOWER.decode(word.as_bytes()).unwrap();
+        let (word, noise) = answered(&voucher, &word).unwrap();
+        let secured = Reply::Secured { word: HEXLOWER.encode(&word) };
+        let line = serde_json::to_string(&secured).unwrap() + "\n";
+        stream.get_mut().write_all(line.as_bytes()).await.unwrap();
+        let mut channel = noise.over(stream);
+        channel.receive(MAX_LINE).await.unwrap();
+        for answer in answers {
+            let _ = channel.send(&answer).await;
+        }
+    }
+
+    /// A value typed for it would be his.
+    #[tokio::test]
+    async fn who_has_not_opened_the_vault_is_told_nothing() {
+        let (scene, other) = (Scene::new().await, Scene::new().await);
+        let word = HEXLOWER.encode(&[7; 48]);
+        for (answer, code) in
+            [(Reply::Secured { word }, Code::BrokerUnproven), (Reply::Kept, Code::BrokerOutdated)]
+        {
+            let (ours, theirs) = UnixStream::pair().unwrap();
+            let fake = tokio::spawn(async move {
+                let mut stream = BufReader::new(theirs);
+                let (mut heard, mut more) = (String::new(), Vec::new());
+                stream.read_line(&mut heard).await.unwrap();
+                let line = serde_json::to_string(&answer).unwrap() + "\n";
+                stream.get_mut().write_all(line.as_bytes()).await.unwrap();
+                stream.read_to_end(&mut more).await.unwrap();
+                more
+            });
+            let refused = RemoteApprover::greet(ours, &scene.vault.operator_voucher()).await;
+            assert_eq!(refused.err().unwrap().code(), code);
+            assert_eq!(fake.await.unwrap(), b"", "not a byte after the first word");
+        }
+        // One who has another vault open does not even understand the first word.
+        let (_, word) = Greeting::new(&scene.vault.operator_voucher()).unwrap();
+        assert!(answered(&other.vault.operator_voucher(), &word).is_err());
+    }
 
     /// What is done about an outdated broker ends every session.
     #[tokio::test]
-    async fn an_answer_that_is_torn_or_too_long_is_not_of_another_version() {
-        for (answer, code) in [
-            (b"{\"reply\":\"requests\",\"cou".to_vec(), Code::BrokerNotRunning),
-            (b"{\"reply\":\"requests\",\"count\":1}\n{\"id\"".to_vec(), Code::BrokerNotRunning),
-            (vec![b' '; MAX_ANSWER + MAX_LINE], Code::Internal),
-            (b"{\"reply\":\"something new\"}\n".to_vec(), Code::BrokerOutdated),
+    async fn an_answer_that_is_torn_is_not_of_another_version() {
+        let scene = Scene::new().await;
+        let requests = |count| serde_json::to_vec(&Reply::Requests { count }).unwrap();
+        for (answers, code) in [
+            (vec![], Code::BrokerNotRunning),
+            (vec![requests(1)], Code::BrokerNotRunning),
+            (vec![b"{\"reply\":\"something new\"}".to_vec()], Code::BrokerOutdated),
         ] {
-            let (ours, mut theirs) = UnixStream::pair().unwrap();
-            let broker = tokio::spawn(async move {
-                let _ = theirs.write_all(&answer).await;
-            });
-            let heard = RemoteApprover(BufReader::new(ours)).requests(&Call::Pending).await;
+            let (ours, theirs) = UnixStream::pair().unwrap();
+            let voucher = scene.vault.operator_voucher();
+            let broker = tokio::spawn(answering(voucher, theirs, answers));
+            let voucher = scene.vault.operator_voucher();
+            let mut remote = RemoteApprover::greet(ours, &voucher).await.unwrap();
+            let heard = remote.requests(&Call::Pending).await;
             assert_eq!(heard.unwrap_err().code(), code);
             broker.abort();
         }

@@ -1,7 +1,8 @@
-//! The messages of `operator.sock`: one JSON object a line, one answer per call; after `requests` each of them follows
-//! in a line of its own, so that no line grows with what agents ask.
+//! The messages of `operator.sock`: one answer per call, each a JSON object; after `requests` each of them follows in a
+//! message of its own, so that none grows with what agents ask.
 //!
-//! A value is never in one of them: after `send` its bytes follow bare, into a buffer that is wiped.
+//! The first are lines: `secure` opens the channel, in which all others go. A value is never in one of these: after `send` it
+//! follows as a message of its own, into a buffer that is wiped.
 
 use keyless_core::{SecretPath, approval::RequestId};
 use keyless_vault::Metadata;
@@ -13,9 +14,9 @@ use super::{
 };
 use crate::{liveness::Checked, session_book::SessionRow};
 
-/// The longest line of a call, in bytes.
+/// The longest call, in bytes.
 pub(super) const MAX_LINE: usize = 1024 * 1024;
-/// The longest line of an answer, in bytes: a request has what its agent sent, and what is known of each of its secrets.
+/// The longest answer, in bytes: a request has what its agent sent, and what is known of each of its secrets.
 pub(super) const MAX_ANSWER: usize = 16 * MAX_LINE;
 
 /// What the operator's program asks.
@@ -31,8 +32,6 @@ pub(super) enum Call {
         /// How many bytes of a value will follow.
         value_bytes: Option<usize>,
     },
-    /// Give something to prove the factor by.
-    Challenge,
     /// Put other metadata in place of what was shown.
     Change {
         /// Whose.
@@ -67,10 +66,10 @@ pub(super) enum Call {
     OpenPage,
     /// Show what waits.
     Pending,
-    /// Take the challenge's answer for the factor.
-    Prove {
-        /// The voucher's seal over the challenge, in hexadecimal.
-        proof: String,
+    /// Open the channel, which proves the factor.
+    Secure {
+        /// The first word of its handshake, in hexadecimal.
+        word: String,
     },
     /// Show the sessions that are open.
     Sessions,
@@ -92,11 +91,6 @@ pub(super) enum Call {
 #[derive(Serialize, Deserialize)]
 #[serde(tag = "reply", rename_all = "snake_case")]
 pub(super) enum Reply {
-    /// Something to prove the factor by, in hexadecimal.
-    Challenge {
-        /// 32 random bytes.
-        nonce: String,
-    },
     /// What its service says.
     Checked {
         /// The answer.
@@ -125,14 +119,17 @@ pub(super) enum Reply {
         /// How long it is good for.
         seconds: u64,
     },
-    /// The factor is proven, for this connection.
-    Proven,
     /// Requests follow, oldest first.
     Requests {
         /// How many.
         count: usize,
     },
-    /// Send the value's bytes now.
+    /// What follows goes in the channel.
+    Secured {
+        /// The second word of its handshake, in hexadecimal.
+        word: String,
+    },
+    /// Send the value now.
     Send,
     /// Sessions.
     Sessions {

@@ -1,10 +1,10 @@
 //! The broker's side of `operator.sock`.
 //!
 //! A connection is nobody's until it has proven the factor: whoever opened the same vault elsewhere, by
-//! passphrase or phrase, seals a challenge with a key of that vault. So the factor itself never travels, and a
-//! process of the same account that connects gets no further than a refusal, which is on record.
+//! passphrase or phrase, opens the [channel](super::channel) with a key of that vault. A process of the same account
+//! that connects gets no further than a refusal, which is on record.
 
-use std::{mem, sync::Arc, time::Duration};
+use std::{io, sync::Arc, time::Duration};
 
 use data_encoding::HEXLOWER;
 use keyless_core::{
@@ -13,7 +13,6 @@ use keyless_core::{
 };
 use keyless_store::AuditLog;
 use keyless_vault::{MAX_VALUE_BYTES, Moment, Voucher};
-use serde::Serialize;
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
     net::{UnixListener, UnixStream},
@@ -21,11 +20,12 @@ use tokio::{
 use zeroize::Zeroizing;
 
 use super::{
+    channel::{Answering, Channel, ChannelError, answered},
     messages::{Call, MAX_LINE, Reply},
     shown::Shown,
 };
 use crate::{
-    broker::{Broker, agent, fill_random, plain_entry},
+    broker::{Broker, agent, plain_entry},
     seats::{Seat, Seats},
     service::UNREADABLE_CALL,
     sockets::{next_own, process_of},
@@ -59,19 +59,18 @@ impl OperatorDoor {
             let stream = BufReader::new(stream);
             let door = Arc::clone(&self);
             tokio::spawn(async move {
-                let (nonce, proven, seat) = (None, None, taken.seat());
-                let (door, following) = (&*door, Vec::new());
-                let conversation = Conversation { door, stream, nonce, proven, seat, following };
+                let conversation = Conversation { door: &door, seat: taken.seat() };
                 tokio::select! {
                     // A connection that breaks off has nobody to tell.
-                    _ = conversation.run() => {}
+                    _ = conversation.run(stream) => {}
                     () = taken.wanted() => {}
                 }
             });
         }
     }
 
-    async fn record_refusal(&self) -> Result<(), Error> {
+    /// Puts a refusal on record; gives what is said of it.
+    async fn refused(&self) -> Error {
         let draft = Draft {
             error_code: Some(Code::OperatorRequired),
             ..plain_entry(
@@ -81,136 +80,180 @@ impl OperatorDoor {
                 Target::Connection,
             )
         };
-        self.log.append(draft).await.map(drop)
+        self.log.append(draft).await.err().unwrap_or(Code::OperatorRequired.into())
     }
 }
 
 struct Conversation<'a> {
     door: &'a OperatorDoor,
-    stream: BufReader<UnixStream>,
-    nonce: Option<[u8; 32]>,
-    proven: Option<Moment>,
     seat: Arc<Seat>,
-    /// What goes after the reply, a line each.
+}
+
+/// What an operator's program is answered.
+struct Answered {
+    reply: Reply,
+    /// What goes after the reply, a message each.
     following: Vec<Shown>,
 }
 
 impl Conversation<'_> {
-    async fn run(mut self) -> std::io::Result<()> {
+    /// In lines, until the channel is open.
+    async fn run(self, mut stream: BufReader<UnixStream>) -> Result<(), ChannelError> {
         loop {
             let mut line = Vec::new();
-            let mut limited = (&mut self.stream).take(MAX_LINE as u64);
-            limited.read_until(b'\n', &mut line).await?;
+            (&mut stream).take(MAX_LINE as u64).read_until(b'\n', &mut line).await?;
             if !line.ends_with(b"\n") {
                 return Ok(());
             }
             let under_way = self.seat.begin();
-            let reply = match serde_json::from_slice(&line) {
-                Ok(call) => self.answer(call).await,
-                Err(_) => Err(Error::with(Code::BadRequest, SafeText::words(UNREADABLE_CALL))),
+            let reply = match understood(&line) {
+                Ok(Call::Secure { word }) => match self.secured(&word) {
+                    Some((word, noise)) => {
+                        send_line(&mut stream, &Reply::Secured { word }).await?;
+                        drop(under_way);
+                        return self.converse(noise.over(stream)).await;
+                    }
+                    None => Err(self.door.refused().await),
+                },
+                // It leads to a page that asks for the factor itself.
+                Ok(Call::OpenPage) => self.door.web.link().await.map(|link| {
+                    let seconds = link.life.as_secs();
+                    Reply::Page { url: link.url, seconds }
+                }),
+                Ok(_) => Err(self.door.refused().await),
+                Err(error) => Err(error),
             };
             drop(under_way);
-            let reply = reply.unwrap_or_else(|error| Reply::Error {
-                code: error.code().as_str().to_owned(),
-                detail: error.detail().as_str().to_owned(),
+            send_line(&mut stream, &reply.unwrap_or_else(told)).await?;
+        }
+    }
+
+    /// The answer to the channel's first word, where it is of who has opened the vault.
+    fn secured(&self, word: &str) -> Option<(String, Answering)> {
+        let word = HEXLOWER.decode(word.as_bytes()).ok()?;
+        let (answer, noise) = answered(&self.door.voucher, &word).ok()?;
+        Some((HEXLOWER.encode(&answer), noise))
+    }
+
+    /// In the channel.
+    async fn converse(
+        self,
+        mut channel: Channel<BufReader<UnixStream>>,
+    ) -> Result<(), ChannelError> {
+        let mut proven: Option<Moment> = None;
+        loop {
+            let message = match channel.receive(MAX_LINE).await {
+                Ok(message) => message,
+                Err(error) => {
+                    // A first word that somebody has heard and says again opens nothing.
+                    if let (ChannelError::Unproven, None) = (&error, proven) {
+                        let _ = self.door.refused().await;
+                    }
+                    return Err(error);
+                }
+            };
+            // What came is of who has the vault's key.
+            let since = *proven.get_or_insert_with(|| {
+                self.seat.is_operators();
+                Moment::now()
             });
-            self.send(&reply).await?;
-            for shown in mem::take(&mut self.following) {
-                self.send(&shown).await?;
+            let under_way = self.seat.begin();
+            let answered = match understood(&message) {
+                Ok(_) if since.elapsed() >= PROOF_LIFE => Err(self.door.refused().await),
+                Ok(call) => self.answer(call, &mut channel).await,
+                Err(error) => Err(error),
+            };
+            drop(under_way);
+            let Answered { reply, following } = answered.unwrap_or_else(|error| told(error).into());
+            channel.send(&serde_json::to_vec(&reply).map_err(io::Error::from)?).await?;
+            for shown in following {
+                channel.send(&serde_json::to_vec(&shown).map_err(io::Error::from)?).await?;
             }
         }
     }
 
-    async fn answer(&mut self, call: Call) -> Result<Reply, Error> {
+    async fn answer(
+        &self,
+        call: Call,
+        channel: &mut Channel<BufReader<UnixStream>>,
+    ) -> Result<Answered, Error> {
         let desk = &self.door.desk;
         let approver = &desk.approver;
-        match call {
-            Call::Challenge => {
-                let mut nonce = [0; 32];
-                fill_random(&mut nonce)?;
-                self.nonce = Some(nonce);
-                Ok(Reply::Challenge { nonce: HEXLOWER.encode(&nonce) })
-            }
-            Call::Prove { proof } => return self.prove(&proof).await,
-            // It leads to a page that asks for the factor itself.
-            Call::OpenPage => {
-                let link = self.door.web.link().await?;
-                Ok(Reply::Page { url: link.url, seconds: link.life.as_secs() })
-            }
-            _ if !self.is_proven() => {
-                self.door.record_refusal().await?;
-                Err(Code::OperatorRequired.into())
-            }
-            Call::Pending => {
-                self.following = approver.pending().await?;
-                Ok(Reply::Requests { count: self.following.len() })
-            }
-            Call::Standing => {
-                self.following = approver.standing().await?;
-                Ok(Reply::Requests { count: self.following.len() })
-            }
-            Call::Sessions => Ok(Reply::Sessions { sessions: desk.book.rows() }),
+        let reply = match call {
+            Call::Pending => return approver.pending().await.map(requests),
+            Call::Standing => return approver.standing().await.map(requests),
+            Call::Sessions => Reply::Sessions { sessions: desk.book.rows() },
             Call::EndSession { id } => {
                 desk.end_session(&id, agent("operator", "operator")).await?;
-                Ok(Reply::Ended)
+                Reply::Ended
             }
             Call::Change { path, before, after } => {
-                approver.change(&path, &before, *after).await.map(|()| Reply::Kept)
+                approver.change(&path, &before, *after).await.map(|()| Reply::Kept)?
             }
             Call::Check { path } => {
-                approver.check(&desk.places, &path).await.map(|checked| Reply::Checked { checked })
+                Reply::Checked { checked: approver.check(&desk.places, &path).await? }
             }
             Call::Give { path, occasion, given, value_bytes } => {
-                let value = self.receive(value_bytes).await?;
-                approver.give(&path, occasion, given, value).await.map(|()| Reply::Kept)
+                let value = receive(channel, value_bytes).await?;
+                approver.give(&path, occasion, given, value).await.map(|()| Reply::Kept)?
             }
-            Call::TakeBack { id } => approver.take_back(&id).await.map(done),
-            Call::Waiting { id } => approver.waiting(&id).await.map(done),
+            Call::TakeBack { id } => approver.take_back(&id).await.map(done)?,
+            Call::Waiting { id } => approver.waiting(&id).await.map(done)?,
             Call::Answer { id, answer, value_bytes } => {
                 let value = match value_bytes {
                     None => None,
-                    Some(length) => Some(self.receive(length).await?),
+                    Some(length) => Some(receive(channel, length).await?),
                 };
-                approver.answer(&id, answer, value).await.map(done)
+                approver.answer(&id, answer, value).await.map(done)?
             }
-        }
+            Call::OpenPage | Call::Secure { .. } => return Err(unreadable()),
+        };
+        Ok(reply.into())
     }
+}
 
-    async fn prove(&mut self, proof: &str) -> Result<Reply, Error> {
-        // Each challenge is good for one try.
-        let nonce = self.nonce.take();
-        let proof = HEXLOWER.decode(proof.as_bytes()).unwrap_or_default();
-        if nonce.is_some_and(|nonce| self.door.voucher.fits(&nonce, &proof)) {
-            self.proven = Some(Moment::now());
-            self.seat.is_operators();
-            return Ok(Reply::Proven);
-        }
-        self.door.record_refusal().await?;
-        Err(Code::OperatorRequired.into())
+/// A value, which is sent only when it is asked for.
+async fn receive(
+    channel: &mut Channel<BufReader<UnixStream>>,
+    length: usize,
+) -> Result<Zeroizing<Vec<u8>>, Error> {
+    if length > MAX_VALUE_BYTES {
+        let words = SafeText::words("a value has at most 65536 bytes");
+        return Err(Error::with(Code::ValueRefused, words));
     }
+    let lost = |_| Error::with(Code::BadRequest, SafeText::words("the value did not arrive"));
+    let send = serde_json::to_vec(&Reply::Send).map_err(|_| Error::from(Code::Internal))?;
+    channel.send(&send).await.map_err(lost)?;
+    let value = channel.receive(length).await.map_err(lost)?;
+    if value.len() == length { Ok(value) } else { Err(lost(ChannelError::TooLong)) }
+}
 
-    fn is_proven(&self) -> bool {
-        self.proven.is_some_and(|since| since.elapsed() < PROOF_LIFE)
-    }
+async fn send_line(stream: &mut BufReader<UnixStream>, reply: &Reply) -> io::Result<()> {
+    let mut text = serde_json::to_vec(reply)?;
+    text.push(b'\n');
+    stream.get_mut().write_all(&text).await
+}
 
-    /// The bytes of a value, straight into a buffer that is wiped: they are sent only when asked
-    /// for, so none of them is in the line reader's own buffer.
-    async fn receive(&mut self, length: usize) -> Result<Zeroizing<Vec<u8>>, Error> {
-        if length > MAX_VALUE_BYTES || !self.stream.buffer().is_empty() {
-            let words = SafeText::words("a value has at most 65536 bytes");
-            return Err(Error::with(Code::ValueRefused, words));
-        }
-        let lost = |_| Error::with(Code::BadRequest, SafeText::words("the value did not arrive"));
-        self.send(&Reply::Send).await.map_err(lost)?;
-        let mut value = Zeroizing::new(vec![0; length]);
-        self.stream.get_mut().read_exact(&mut value).await.map_err(lost)?;
-        Ok(value)
-    }
+fn understood(message: &[u8]) -> Result<Call, Error> {
+    serde_json::from_slice(message).map_err(|_| unreadable())
+}
 
-    async fn send(&mut self, line: &impl Serialize) -> std::io::Result<()> {
-        let mut text = serde_json::to_vec(line)?;
-        text.push(b'\n');
-        self.stream.get_mut().write_all(&text).await
+fn unreadable() -> Error {
+    Error::with(Code::BadRequest, SafeText::words(UNREADABLE_CALL))
+}
+
+fn told(error: Error) -> Reply {
+    let detail = error.detail().as_str().to_owned();
+    Reply::Error { code: error.code().as_str().to_owned(), detail }
+}
+
+fn requests(following: Vec<Shown>) -> Answered {
+    Answered { reply: Reply::Requests { count: following.len() }, following }
+}
+
+impl From<Reply> for Answered {
+    fn from(reply: Reply) -> Self {
+        Self { reply, following: Vec::new() }
     }
 }
 

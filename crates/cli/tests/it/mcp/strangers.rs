@@ -79,14 +79,11 @@ fn a_stranger_of_the_same_account_gets_no_value_and_no_say() {
         json!({ "call": "standing" }),
         json!({ "call": "take_back", "id": id }),
         json!({ "call": "answer", "id": id, "answer": { "word": "cancel" }, "value_bytes": null }),
-        json!({ "call": "prove", "proof": "00" }),
+        json!({ "call": "secure", "word": "00" }),
+        json!({ "call": "secure", "word": "5a".repeat(48) }),
     ] {
         assert_eq!(operator.call(&call)["code"], json!("operator_required"), "{call}");
     }
-    let nonce =
-        operator.call(&json!({ "call": "challenge" }))["nonce"].as_str().unwrap().to_owned();
-    let proof = json!({ "call": "prove", "proof": nonce });
-    assert_eq!(operator.call(&proof)["code"], json!("operator_required"));
     assert_eq!(operator.call(&json!({ "call": "reveal" }))["code"], json!("bad_request"));
     wait_until("all are logged", || world.log_of("operator_required").len() == 6);
     let mut socket = Stranger::at(&world, run.join("agent.sock"));
@@ -100,6 +97,71 @@ fn a_stranger_of_the_same_account_gets_no_value_and_no_say() {
     assert_eq!(agent.status(&id), "pending");
 }
 
+/// A socket of his own in the place of the broker's, which he goes on asking: he hands on what he hears, says some of it
+/// twice, and answers himself.
+#[test]
+fn who_takes_the_brokers_place_hears_nothing_and_says_nothing() {
+    let world = unlocked();
+    let mut agent = Agent::connect(&world);
+    let run = world.home.keyless_home().join("run");
+    let (socket, heard) = (run.join("operator.sock"), world.operator_file("heard"));
+    fs::rename(&socket, run.join("broker.sock")).unwrap();
+    let between = "import os, socket, threading, sys
+at, broker, heard = os.environ['AT'], os.environ['BROKER'], open(os.environ['HEARD'], 'wb', 0)
+def carry(one, other, repeats):
+    try:
+        while data := one.recv(65536):
+            heard.write(data); other.sendall(data)
+            if repeats and not data.startswith(b'{'):
+                other.sendall(data); repeats = False
+        other.shutdown(socket.SHUT_WR)
+    except OSError: pass
+    other.close()
+door = socket.socket(socket.AF_UNIX); door.bind(at); door.listen()
+print('ready', flush=True)
+for kind in ['hands on', 'repeats', 'answers']:
+    ours, _ = door.accept()
+    if kind == 'answers':
+        heard.write(ours.makefile('rb').readline())
+        ours.sendall(b'{\"reply\":\"secured\",\"word\":\"' + b'5a' * 48 + b'\"}\\n')
+        while data := ours.recv(65536): heard.write(data)
+        continue
+    theirs = socket.socket(socket.AF_UNIX); theirs.connect(broker)
+    threading.Thread(target=carry, args=(theirs, ours, False), daemon=True).start()
+    carry(ours, theirs, kind == 'repeats')
+print('done', flush=True)";
+    let mut between = world
+        .keyless(&[])
+        .env("AT", &socket)
+        .env("BROKER", run.join("broker.sock"))
+        .env("HEARD", &heard)
+        .instead(&["python3", "-c", between])
+        .start();
+    assert!(between.line().contains("ready"));
+    let value = world.another_value();
+    let answered = |id: &str| {
+        let accept = ["approve", id, "--accept", "--overwrite", "--value-stdin"];
+        world.keyless(&accept).stdin(value.as_str()).run()
+    };
+    let id = agent.ask("secrets_request_rotation", &about(TOKEN));
+    answered(&id).ok();
+    assert_eq!(agent.status(&id), "ok");
+    let id = agent.ask("secrets_request_rotation", &about(TOKEN));
+    let torn = answered(&id);
+    assert!(torn.exits(5).errors().contains("is not running"), "{}", torn.errors());
+    let refused = answered(&id);
+    assert!(
+        refused.exits(7).errors().contains("has not opened this vault"),
+        "{}",
+        refused.errors()
+    );
+    assert_eq!(agent.status(&id), "pending");
+    assert!(between.line().contains("done"));
+    let heard = fs::read(heard).unwrap();
+    let has = |text: &str| heard.windows(text.len()).any(|bytes| bytes == text.as_bytes());
+    assert!(heard.len() > 1000 && !has(&value) && !has(TOKEN) && !has(&id));
+}
+
 /// As many connections as a process may have: those that showed nothing give way, and not to the operator alone.
 #[test]
 fn who_takes_all_connections_keeps_no_operator_out() {
@@ -108,11 +170,11 @@ fn who_takes_all_connections_keeps_no_operator_out() {
     let id = agent.ask("secrets_request_rotation", &about(TOKEN));
     let run = world.home.keyless_home().join("run");
     let mut first = Stranger::at(&world, run.join("operator.sock"));
-    first.call(&json!({ "call": "challenge" }));
+    first.call(&json!({ "call": "secure", "word": "00" }));
     let crowd: Vec<_> = (0..200)
         .map(|_| {
             let mut stranger = Stranger::at(&world, run.join("operator.sock"));
-            stranger.call(&json!({ "call": "challenge" }));
+            stranger.call(&json!({ "call": "secure", "word": "00" }));
             stranger
         })
         .collect();
@@ -128,14 +190,14 @@ fn who_takes_all_connections_keeps_no_operator_out() {
 fn who_connects_in_a_loop_pushes_no_operator_out() {
     let world = unlocked();
     let socket = world.home.keyless_home().join("run/operator.sock");
-    // An operator between the challenge and the proof, which is not there yet.
+    // An operator whose proof is not there yet.
     let proving = "import os, socket
 stream = socket.socket(socket.AF_UNIX); stream.connect(os.environ['AT']); lines = stream.makefile('rw')
-for line in ['{\"call\": \"challenge\"}', '{\"call\": \"prove\", \"proof\": \"00\"}']:
+for line in ['{\"call\": \"secure\", \"word\": \"00\"}'] * 2:
     print(line, file=lines, flush=True); print(lines.readline(), end='', flush=True); input()";
     let proving = world.keyless(&[]).env("AT", &socket).instead(&["python3", "-c", proving]);
     let mut proving = proving.start();
-    assert!(proving.line().contains("challenge"));
+    assert!(proving.line().contains("operator_required"));
     let (stop, rounds, mut seen) = (AtomicBool::new(false), AtomicUsize::new(0), Vec::new());
     thread::scope(|scope| {
         scope.spawn(|| {
