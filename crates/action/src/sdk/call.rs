@@ -148,13 +148,18 @@ pub(crate) fn check_destination(
     }
 }
 
-/// What rules ask about a request.
-fn facts(call: &Call) -> RequestFacts {
-    RequestFacts {
-        methods: vec![call.method.clone()],
-        path: call.target.split('?').next().unwrap_or_default().to_owned(),
-        ..RequestFacts::default()
-    }
+/// What rules ask about a request: what its head says, in the same reading as that of a request through the proxy.
+pub(super) fn facts(call: &Call) -> RequestFacts {
+    let (path, query) = call.target.split_once('?').unwrap_or((&call.target, ""));
+    let decoded = |text: &str| -> Vec<u8> {
+        percent_encoding::percent_decode_str(&text.replace('+', " ")).collect()
+    };
+    let parameters = query.split('&').map(|pair| {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        (decoded(name), decoded(value))
+    });
+    let headers = call.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
+    RequestFacts::of_head((&call.method, path), headers, parameters)
 }
 
 /// What a service did instead. To another address nothing is sent: the credential was not given for it,

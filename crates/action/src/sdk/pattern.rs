@@ -1,19 +1,34 @@
-//! `METHOD /path` patterns of operations that are withheld: `*` within a segment, `**` for the rest.
+//! `METHOD /path` patterns of operations that are withheld: `*` within a segment, `**` for any number of them.
 
-/// Whether a request fits `METHOD /path` with stars.
+/// Whether a request fits `METHOD /path` with stars. A path may end as services let it end, `/a.json` is `/a`.
 pub(super) fn fits(pattern: &str, method: &str, path: &str) -> bool {
     let Some((wanted, glob)) = pattern.split_once(' ') else { return false };
-    (wanted == "*" || wanted.eq_ignore_ascii_case(method)) && path_fits(glob, path)
+    let globs: Vec<&str> = glob.split('/').collect();
+    let mut parts: Vec<&str> = path.trim_end_matches('/').split('/').collect();
+    let fits = |parts: &[&str]| path_fits(&globs, parts);
+    let is_method = wanted == "*" || wanted.eq_ignore_ascii_case(method);
+    is_method && (fits(&parts) || without_ending(&mut parts) && fits(&parts))
 }
 
-fn path_fits(glob: &str, path: &str) -> bool {
-    let (mut globs, mut parts) = (glob.split('/'), path.trim_end_matches('/').split('/'));
-    loop {
-        match (globs.next(), parts.next()) {
-            (Some("**"), _) | (None, None) => return true,
-            (Some(glob), Some(part)) if segment_fits(glob, part) => {}
-            _ => return false,
+/// Takes `.json` and its like off the last part; false where it has none.
+fn without_ending(parts: &mut [&str]) -> bool {
+    let Some(last) = parts.last_mut() else { return false };
+    match last.rsplit_once('.') {
+        Some((name, ending)) if !name.is_empty() && !ending.is_empty() => {
+            *last = name;
+            true
         }
+        _ => false,
+    }
+}
+
+fn path_fits(globs: &[&str], parts: &[&str]) -> bool {
+    match globs.split_first() {
+        None => parts.is_empty(),
+        Some((&"**", rest)) => (0..=parts.len()).any(|skipped| path_fits(rest, &parts[skipped..])),
+        Some((glob, rest)) => parts
+            .split_first()
+            .is_some_and(|(part, others)| segment_fits(glob, part) && path_fits(rest, others)),
     }
 }
 
@@ -38,5 +53,11 @@ mod tests {
         assert!(fits("GET /projects/*/variables", "GET", "/projects/1/variables/"));
         assert!(!fits("GET /projects/*/variables", "GET", "/projects/1/2/variables"));
         assert!(!fits("POST /a", "GET", "/a"));
+        assert!(fits("POST /**/tokens/**", "POST", "/tokens"));
+        assert!(fits("POST /**/tokens/**", "POST", "/a/b/tokens/1/rotate"));
+        assert!(!fits("POST /**/tokens/**", "POST", "/a/b/token/1"));
+        assert!(fits("GET /**/variables/**", "GET", "/a/1/variables.json"));
+        assert!(fits("GET /**/variables/**", "GET", "/a/1/variables/A.B"));
+        assert!(!fits("GET /a", "GET", "/.a"));
     }
 }

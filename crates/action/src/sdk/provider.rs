@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use zeroize::Zeroizing;
 
 use super::{
-    call::{Call, Wanted},
+    call::{Call, Wanted, facts},
     pattern,
 };
 
@@ -119,17 +119,15 @@ impl Provider {
         Ok((operation, base, path))
     }
 
-    /// Where the request of an operation goes, and what rules ask about it.
+    /// Where the request of an operation goes, and what rules ask about it: those of the request itself, built without its
+    /// credential.
     pub(super) fn aim(
         &self,
-        service: &str,
-        operation: &str,
-        parameters: &Map<String, Value>,
+        wanted: Wanted<'_>,
     ) -> Result<(Scheme, Authority, RequestFacts), Error> {
-        let (operation, base, path) = self.place(service, operation, &mut parameters.clone())?;
-        let (scheme, authority, prefix) = split_base(&base)?;
-        let (methods, path) = (vec![operation.method], format!("{prefix}{path}"));
-        Ok((scheme, authority, RequestFacts { methods, path, ..RequestFacts::default() }))
+        let call = self.build(wanted, NO_CREDENTIAL)?;
+        let facts = facts(&call);
+        Ok((call.scheme, call.authority, facts))
     }
 
     /// Builds the request of an operation.
@@ -263,6 +261,9 @@ impl Provider {
         Ok(())
     }
 }
+
+/// Stands where a credential will.
+const NO_CREDENTIAL: &str = "-";
 
 pub(super) fn withheld() -> Error {
     let words = SafeText::words("this operation answers with a credential");

@@ -116,9 +116,13 @@ impl Providers {
         operation: &str,
         parameters: &Map<String, Value>,
     ) -> Result<Option<(Scheme, Authority, RequestFacts)>, Error> {
+        let parameters = parameters.clone();
         match provider {
             "aws" | DATABASE_PROVIDER => Ok(None),
-            name => self.provider(name, service)?.aim(service, operation, parameters).map(Some),
+            provider => {
+                let wanted = Wanted { provider, service, operation, parameters };
+                self.provider(provider, service)?.aim(wanted).map(Some)
+            }
         }
     }
 

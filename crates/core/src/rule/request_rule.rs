@@ -60,6 +60,41 @@ pub struct RequestFacts {
     pub calls: BodyCalls,
 }
 
+/// Headers by which frameworks take another method than the request line's.
+const METHODS: [&str; 3] = ["x-http-method", "x-http-method-override", "x-method-override"];
+/// The parameter of a query by which they do.
+const METHOD: &[u8] = b"_method";
+/// Headers by which servers take another path (IIS, Symfony and their heirs).
+const PATHS: [&str; 2] = ["x-original-url", "x-rewrite-url"];
+
+impl RequestFacts {
+    /// What a head says: the method, in capitals too since some servers take it so, and those that a header or parameter
+    /// would have the server take in its place. Headers come with their names in lower case, the parameters of the
+    /// query decoded.
+    pub fn of_head<'a>(
+        (method, path): (&str, &str),
+        headers: impl IntoIterator<Item = (&'a str, &'a [u8])>,
+        parameters: impl IntoIterator<Item = (Vec<u8>, Vec<u8>)>,
+    ) -> Self {
+        let mut methods = vec![method.to_owned()];
+        methods.extend(Some(method.to_ascii_uppercase()).filter(|capitals| capitals != method));
+        let mut has_other_path = false;
+        for (name, value) in headers {
+            if METHODS.contains(&name) {
+                methods.push(said_in_capitals(value));
+            }
+            has_other_path |= PATHS.contains(&name);
+        }
+        let others = parameters.into_iter().filter(|(name, _)| name == METHOD);
+        methods.extend(others.map(|(_, value)| said_in_capitals(&value)));
+        Self { methods, path: path.to_owned(), has_other_path, calls: BodyCalls::default() }
+    }
+}
+
+fn said_in_capitals(value: &[u8]) -> String {
+    String::from_utf8_lossy(value.trim_ascii()).to_ascii_uppercase()
+}
+
 /// What a body calls; `None` where it could not be read so.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BodyCalls {

@@ -14,11 +14,6 @@ use super::{
 };
 use crate::coding::Coded;
 
-/// Headers by which frameworks take another method than the request line's.
-const METHODS: [&str; 3] = ["x-http-method", "x-http-method-override", "x-method-override"];
-/// Headers by which servers take another path (IIS, Symfony and their heirs).
-const PATHS: [&str; 2] = ["x-original-url", "x-rewrite-url"];
-
 /// Reads what the rules of this route look at.
 pub(super) async fn of<B>(
     table: &SwapTable,
@@ -43,29 +38,9 @@ where
 
 /// What the head says alone.
 pub(crate) fn of_head(method: &Method, uri: &Uri, headers: &HeaderMap) -> RequestFacts {
-    RequestFacts {
-        methods: methods(method, uri, headers),
-        path: uri.path().to_owned(),
-        has_other_path: PATHS.iter().any(|name| headers.contains_key(*name)),
-        calls: BodyCalls::default(),
-    }
-}
-
-/// The method, in capitals too since some servers take it so, and those that a header or parameter
-/// would have the server take in its place.
-fn methods(method: &Method, uri: &Uri, headers: &HeaderMap) -> Vec<String> {
-    let method = method.as_str();
-    let mut methods = vec![method.to_owned()];
-    methods.extend(Some(method.to_ascii_uppercase()).filter(|capitals| capitals != method));
-    let by_header = METHODS.iter().flat_map(|name| headers.get_all(*name));
-    methods.extend(by_header.map(|value| said_in_capitals(value.as_bytes())));
-    let query = uri.query().unwrap_or_default();
-    methods.extend(parameters(query.as_bytes(), b"_method").map(|value| said_in_capitals(&value)));
-    methods
-}
-
-fn said_in_capitals(value: &[u8]) -> String {
-    String::from_utf8_lossy(value.trim_ascii()).to_ascii_uppercase()
+    let headers = headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
+    let query = form_parameters(uri.query().unwrap_or_default().as_bytes());
+    RequestFacts::of_head((method.as_str(), uri.path()), headers, query)
 }
 
 /// What the body calls, and a GraphQL document in the query.

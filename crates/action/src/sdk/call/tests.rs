@@ -172,6 +172,87 @@ fn where_a_call_would_go_is_judged_without_the_credential() {
     assert_eq!(judged("team/jira/key", Some(&rule), &granted, "other"), foreign);
 }
 
+fn checked(provider: &str, operation: &str, parameters: &Value, rule: &Value) -> Result<(), Code> {
+    let deed = serde_json::from_value(json!({
+        "type": "sdk_proxy", "provider": provider, "service": "rest", "operation": operation,
+        "parameters": parameters, "credentials_ref": "{{nl:a/KEY}}"
+    }));
+    let action: keyless_core::action::Action = deed.unwrap();
+    let rule: EgressRule = serde_json::from_value(rule.clone()).unwrap();
+    let path = "team/a/key".parse().unwrap();
+    let bounds = BoundTo { path: &path, rule: Some(&rule), allowed_hosts: &[] };
+    let checked = check_destination(&action.deed, &bounds, &Providers::bundled());
+    checked.map_err(|error| error.code())
+}
+
+/// At the paths that these services have.
+#[test]
+fn what_answers_with_a_credential_is_withheld() {
+    for (provider, host, withheld, open) in [
+        (
+            "github",
+            "api.github.com",
+            &[
+                "POST /repos/acme/site/actions/runners/registration-token",
+                "POST /orgs/acme/actions/runners/remove-token",
+                "POST /enterprises/acme/actions/runners/registration-token",
+                "POST /app/installations/7/access_tokens",
+                "POST /applications/abc/token",
+                "POST /applications/abc/token/scoped",
+            ][..],
+            &["GET /repos/acme/site/actions/runners", "GET /user"][..],
+        ),
+        (
+            "gitlab",
+            "gitlab.com",
+            &[
+                "POST /personal_access_tokens/self/rotate",
+                "POST /groups/1/access_tokens",
+                "POST /projects/1/access_tokens/2/rotate",
+                "POST /user/personal_access_tokens",
+                "POST /users/3/impersonation_tokens",
+                "POST /projects/1/deploy_tokens",
+                "GET /groups/1/variables/TOKEN",
+                "GET /projects/1/variables.json",
+                "GET /admin/ci/variables",
+                "POST /runners/reset_authentication_token",
+            ],
+            &["GET /projects/1/issues.json", "GET /personal_access_tokens/self"],
+        ),
+        (
+            "stripe",
+            "api.stripe.com",
+            &["GET /v1/apps/secrets/find", "POST /v1/terminal/connection_tokens"],
+            &["GET /v1/charges"],
+        ),
+        (
+            "openai",
+            "api.openai.com",
+            &["POST /chatkit/sessions", "POST /realtime/transcription_sessions"],
+            &["GET /models"],
+        ),
+    ] {
+        let rule = json!({ "to": [host] });
+        for operation in withheld {
+            let checked = checked(provider, operation, &json!({}), &rule);
+            assert_eq!(checked, Err(Code::ActionBlocked), "{provider} {operation}");
+        }
+        for operation in open {
+            assert_eq!(checked(provider, operation, &json!({}), &rule), Ok(()), "{operation}");
+        }
+    }
+}
+
+/// What frameworks take in place of the method counts, as it does through the proxy.
+#[test]
+fn a_rule_about_methods_is_not_got_round_by_a_parameter() {
+    let rule = json!({ "to": ["api.github.com"], "allow": ["GET /repos/**"] });
+    let checked = |parameters| checked("github", "GET /repos/o/r", &parameters, &rule);
+    assert_eq!(checked(json!({ "page": 1 })), Ok(()));
+    assert_eq!(checked(json!({ "_method": "DELETE" })), Err(Code::RuleDenied));
+    assert_eq!(checked(json!({ "_method": " delete" })), Err(Code::RuleDenied));
+}
+
 #[test]
 fn what_is_no_text_is_no_parameter() {
     let mut binary = materials();
