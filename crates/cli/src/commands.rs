@@ -279,8 +279,34 @@ async fn unlock_opened(
 ) -> Result<(Places, Vault), Error> {
     let vault = keyless_daemon::open_vault(store, prompt::factor(factor)?).await?;
     let config = Config::load(&places.config_file())?;
+    have_agreed(&places, &vault, &config, factor).await?;
     let vault = keyless_daemon::with_sources(vault, &places, &config)?;
     Ok((places, vault))
+}
+
+/// Has whoever opened the vault agree to where config.toml and sources.toml lead values, where nobody has before: a person who
+/// typed the factor is asked, a factor from a file is the word for it.
+async fn have_agreed(
+    places: &Places,
+    vault: &Vault,
+    config: &Config,
+    factor: &FactorArgs,
+) -> Result<(), Error> {
+    let new = keyless_daemon::not_agreed(places, vault, config);
+    if new.is_empty() {
+        return Ok(());
+    }
+    if prompt::factor_file(factor).is_none() {
+        let lines =
+            new.iter().map(|line| format!("  {}\n", approve::visible(line))).collect::<String>();
+        let question = format!(
+            "config.toml and sources.toml lead values where nobody has agreed to yet:\n{lines}Is that yours? [y/N] "
+        );
+        if !matches!(prompt::line(&question)?.trim(), "y" | "Y" | "yes") {
+            return keyless_daemon::check_agreed(places, vault, config);
+        }
+    }
+    keyless_daemon::agree(places, vault, config).await
 }
 
 /// Writes a new file for its owner alone; never over one that is there.
@@ -295,9 +321,12 @@ fn check_private(file: Option<&Path>) -> Result<(), Error> {
 
 /// `config.toml` with the command line's routes and roots.
 fn config(places: &Places, routes: &RouteArgs) -> Result<Config, Error> {
-    let mut config = Config::load(&places.config_file())?;
+    Ok(with_routes(Config::load(&places.config_file())?, routes))
+}
+
+fn with_routes(mut config: Config, routes: &RouteArgs) -> Config {
     config.egress = config.egress.with_flags(&routes.connect_to, &routes.extra_root);
-    Ok(config)
+    config
 }
 
 /// An update of the program leaves the broker that runs as it is, with the faults that the update mends.

@@ -257,6 +257,10 @@ codes! {
     ConfigInvalid = "config_invalid", "NL-E800", 400, Usage, Operator, false,
         "correct config.toml at the place named",
         "The configuration could not be read; nothing was changed.";
+    /// The configuration leads values where nobody who has the factor has agreed to.
+    ConfigUnagreed = "config_unagreed", "NL-E200", 403, Refused, Operator, false,
+        "look at what it names; keyless unlock shows it and asks for your word, and takes it from there",
+        "A setting leads values elsewhere, and nobody who has the factor has agreed to it: it is not in force.";
     /// The upstream refused the connection or is unreachable.
     ConnectFailed = "connect_failed", "NL-E305", 502, Failure, Upstream, true,
         "check that the host is up, then retry",

@@ -41,6 +41,7 @@ mod withdrawal;
 // What it does for whom
 mod agent_client;
 mod agent_secrets;
+mod agreed;
 mod egress_door;
 mod environment;
 mod explain;
@@ -97,6 +98,7 @@ pub use keyless_vault as vault;
 
 pub use crate::{
     agent_client::{AgentClient, ToolSession},
+    agreed::{agree, check_agreed, may_lack_agreement, not_agreed},
     alone::{end_run_alone, end_runs_alone, runs_alone},
     broker::{
         Broker, Inherited, OpenSession, Variable, Wanted, open_bare_session, shared_variables,

@@ -35,7 +35,8 @@ use self::{
     request::{Credential, headers, send, target},
 };
 use crate::{
-    broker::agent, config::Config, egress_door::engine_config, places::Places, providers::providers,
+    agreed, broker::agent, config::Config, egress_door::engine_config, places::Places,
+    providers::providers,
 };
 
 /// How long an agent is told the same again.
@@ -94,7 +95,7 @@ impl LivenessChecks {
         value: SecretValue,
         asker: Asker<'_>,
     ) -> Result<Checked, Error> {
-        let (known, config) = self.in_force().await?;
+        let (known, config) = self.in_force(asker.vault).await?;
         match plan(&known, value.path(), metadata, asker.user) {
             Ok(plan) => self.carry_out(plan, &config, value, asker).await,
             Err(why) => Ok(unsupported(None, why)),
@@ -108,7 +109,7 @@ impl LivenessChecks {
         value: SecretValue,
         vault: &Vault,
     ) -> Result<Option<Checked>, Error> {
-        if !self.in_force().await?.1.liveness.on_save {
+        if !self.in_force(vault).await?.1.liveness.on_save {
             return Ok(None);
         }
         self.check(metadata, value, Asker::operator(vault)).await.map(Some)
@@ -123,7 +124,7 @@ impl LivenessChecks {
         secret: &Secret,
         session: &str,
     ) -> Result<LivenessVerdict, Error> {
-        let (known, config) = self.in_force().await?;
+        let (known, config) = self.in_force(vault).await?;
         let Some(plan) = plan_for_agent(&known, &secret.path, &secret.metadata)? else {
             return Ok(LivenessVerdict::Unsupported);
         };
@@ -161,9 +162,13 @@ impl LivenessChecks {
         spawn_blocking(look).await.map_err(|_| Error::from(Code::Internal))?
     }
 
-    async fn in_force(&self) -> Result<(Providers, Config), Error> {
-        let places = self.places.clone();
-        let read = move || Ok((providers(&places)?, Config::load(&places.config_file())?));
+    async fn in_force(&self, vault: &Vault) -> Result<(Providers, Config), Error> {
+        let (places, voucher) = (self.places.clone(), vault.agreement_voucher());
+        let read = move || {
+            let config = Config::load(&places.config_file())?;
+            agreed::check(&places, &voucher, &config)?;
+            Ok((providers(&places)?, config))
+        };
         spawn_blocking(read).await.map_err(|_| Error::from(Code::Internal))?
     }
 

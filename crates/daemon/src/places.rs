@@ -64,6 +64,11 @@ impl Places {
         self.config.join("config.toml")
     }
 
+    /// `agreed.json`: what of config.toml and sources.toml the operator has agreed to.
+    pub fn agreed_file(&self) -> PathBuf {
+        self.config.join("agreed.json")
+    }
+
     /// `index.toml`: what the operator knows of secrets that the store does not have.
     pub fn index_file(&self) -> PathBuf {
         self.config.join("index.toml")

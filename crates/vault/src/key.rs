@@ -24,6 +24,8 @@ pub(crate) struct VaultKey(SecretValue);
 pub(crate) enum Purpose {
     /// Sealing agents, grants and delegations.
     Agents,
+    /// Sealing what the operator has agreed to of what files say.
+    Agreements,
     /// The keys that vouch for the audit log's entries, one by one.
     AuditEntries,
     /// Sealing the end of the audit log.
@@ -83,6 +85,7 @@ impl Purpose {
     fn info(self) -> &'static str {
         match self {
             Self::Agents => "keyless/v1/agents",
+            Self::Agreements => "keyless/v1/agreements",
             Self::AuditEntries => "keyless/v1/audit-entries",
             Self::AuditHead => "keyless/v1/audit-head",
             Self::AuditKeys => "keyless/v1/audit-keys",

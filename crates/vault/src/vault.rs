@@ -59,6 +59,7 @@ pub(crate) struct Standing {
     pub(crate) operator: Subkey,
     pub(crate) passkeys: Subkey,
     pub(crate) requests: Subkey,
+    pub(crate) agreements: Subkey,
     pub(crate) sessions: Subkey,
 }
 
@@ -130,6 +131,7 @@ impl Standing {
             checkpoints: key.derive(Purpose::Checkpoints),
             passkeys: key.derive(Purpose::Passkeys),
             requests: key.derive(Purpose::Requests),
+            agreements: key.derive(Purpose::Agreements),
             sessions: key.derive(Purpose::Sessions),
         }
     }

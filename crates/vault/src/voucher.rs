@@ -14,6 +14,11 @@ use crate::{
 pub struct Voucher(Subkey);
 
 impl Vault {
+    /// Vouches for what the operator has agreed to of what files say.
+    pub fn agreement_voucher(&self) -> Voucher {
+        Voucher(self.standing().agreements.clone())
+    }
+
     /// Vouches for requests to a person, and their answers.
     pub fn request_voucher(&self) -> Voucher {
         Voucher(self.standing().requests.clone())

@@ -17,12 +17,12 @@ use keyless_core::{
     },
 };
 use keyless_daemon::{
-    Broker, EgressDoor,
+    Broker, Config, EgressDoor,
     nl::actions::{OwnActions, OwnTerms},
 };
 use serde_json::Value;
 
-use super::{config, open_store};
+use super::{have_agreed, open_store, with_routes};
 use crate::{
     args::{ActionCommand, ExecArgs, SubmitArgs, TermArgs},
     prompt,
@@ -119,8 +119,10 @@ pub(super) async fn run(_: &Ui, command: ActionCommand) -> Result<ExitCode, Erro
 
 async fn open(terms: &TermArgs) -> Result<OwnActions, Error> {
     let (places, store) = open_store().await?;
-    let config = config(&places, &terms.routes)?;
     let vault = keyless_daemon::open_vault(store, prompt::factor(&terms.factor)?).await?;
+    let file = Config::load(&places.config_file())?;
+    have_agreed(&places, &vault, &file, &terms.factor).await?;
+    let config = with_routes(file, &terms.routes);
     let vault = std::sync::Arc::new(keyless_daemon::with_sources(vault, &places, &config)?);
     let log = keyless_daemon::audit_log(&vault);
     keyless_daemon::annotate_log(&log, &config);

@@ -9,7 +9,7 @@ use keyless_daemon::{Broker, EgressDoor, vault::Factor};
 use zeroize::Zeroizing;
 
 use super::{
-    config, open_store,
+    config, have_agreed, open_store,
     unlock::{factor_of, refusal},
 };
 use crate::{
@@ -41,6 +41,12 @@ async fn serve(ui: &Ui, args: BrokerArgs) -> Result<ExitCode, Error> {
         if args.factor_stdin { factor_from_stdin()? } else { prompt::factor(&args.factor)? };
     let config = config(&places, &RouteArgs::default())?;
     let vault = keyless_daemon::open_vault(store, factor).await?;
+    if args.factor_stdin {
+        // Whoever unlocked it was asked.
+        keyless_daemon::check_agreed(&places, &vault, &config)?;
+    } else {
+        have_agreed(&places, &vault, &config, &args.factor).await?;
+    }
     let vault = Arc::new(keyless_daemon::with_sources(vault, &places, &config)?);
     let door = EgressDoor::new(&config)?;
     let log = keyless_daemon::audit_log(&vault);

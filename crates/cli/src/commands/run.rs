@@ -11,7 +11,7 @@ use keyless_daemon::{
     vault::{Manifest, SecretsFile},
 };
 
-use super::{config, open_store, other_version};
+use super::{config, have_agreed, open_store, other_version, with_routes};
 use crate::{
     args::{FactorArgs, RunArgs},
     prompt,
@@ -106,13 +106,13 @@ async fn open_session(
     hide: &[PathBuf],
 ) -> Result<SessionHandle, Error> {
     let routed = !args.routes.connect_to.is_empty() || !args.routes.extra_root.is_empty();
-    let file = prompt::factor_file(&args.factor);
+    let factor_file = prompt::factor_file(&args.factor);
     let manifest = match wanted {
         Wanted::Nothing => None,
         _ => std::env::current_dir().ok().map(|here| manifest_of(&here)).transpose()?.flatten(),
     };
     warn_of_unread(ui, manifest.as_deref());
-    if file.is_none() && !routed && *wanted != Wanted::Nothing {
+    if factor_file.is_none() && !routed && *wanted != Wanted::Nothing {
         match keyless_daemon::open_remote_session(
             &places.agent_socket(),
             wanted,
@@ -128,7 +128,8 @@ async fn open_session(
             Err(error) => return Err(error),
         }
     }
-    let config = config(places, &args.routes)?;
+    let file = Config::load(&places.config_file())?;
+    let config = with_routes(file.clone(), &args.routes);
     let door = EgressDoor::new(&config)?;
     if *wanted == Wanted::Nothing {
         let session = keyless_daemon::open_bare_session(places, door).await?;
@@ -140,6 +141,7 @@ async fn open_session(
         _ => error,
     })?;
     let vault = keyless_daemon::open_vault(store, factor).await?;
+    have_agreed(places, &vault, &file, &args.factor).await?;
     let vault = Arc::new(keyless_daemon::with_sources(vault, places, &config)?);
     let log = keyless_daemon::audit_log(&vault);
     keyless_daemon::annotate_log(&log, &config);
@@ -147,7 +149,7 @@ async fn open_session(
     let broker = Broker::asking_at_least(floor, door, vault, log);
     let inherited = keyless_daemon::inherited();
     let mut hide = hide.to_vec();
-    hide.extend(absolute_paths(file.as_deref()));
+    hide.extend(absolute_paths(factor_file.as_deref()));
     let manifest = manifest.as_deref();
     keyless_daemon::open_own_session(broker, places, &config, wanted, &inherited, manifest, hide)
         .await

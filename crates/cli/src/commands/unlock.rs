@@ -9,14 +9,13 @@ use std::{
 
 use keyless_core::{Code, Error, SafeText};
 use keyless_daemon::{
-    Config, KEYLESS_HOME, Places, Status, Store, absolute_paths, counted, keyless_home,
-    to_the_minute,
+    Config, KEYLESS_HOME, Places, Status, absolute_paths, counted, keyless_home, to_the_minute,
     vault::{Factor, Keyfile, Passphrase, RecoveryPhrase},
 };
 use serde_json::json;
 use zeroize::Zeroizing;
 
-use super::open_store;
+use super::{have_agreed, open_store};
 use crate::{args::UnlockArgs, prompt, ui::Ui};
 
 pub(super) async fn run(ui: &Ui, args: UnlockArgs) -> Result<ExitCode, Error> {
@@ -27,8 +26,16 @@ pub(super) async fn run(ui: &Ui, args: UnlockArgs) -> Result<ExitCode, Error> {
         return by_code(ui, &socket, args.window).await;
     }
     let stands_locked = status.as_ref().is_some_and(|status| status.locked);
-    if let Some(status) = status.filter(|status| !status.locked) {
-        return Ok(unlocked_already(ui, &status, args.window));
+    let open = status.filter(|status| !status.locked);
+    // Where files say something new, the factor is asked for all the same.
+    let is_new = || -> Result<bool, Error> {
+        let config = Config::load(&places.config_file())?;
+        Ok(keyless_daemon::may_lack_agreement(&places, &config))
+    };
+    if let Some(status) = &open
+        && !is_new()?
+    {
+        return Ok(unlocked_already(ui, status, args.window));
     }
     let (word, factor) = if args.recovery {
         ("recovery", prompt::recovery_phrase()?)
@@ -40,8 +47,13 @@ pub(super) async fn run(ui: &Ui, args: UnlockArgs) -> Result<ExitCode, Error> {
     } else {
         ("passphrase", prompt::passphrase(&args.factor)?)
     };
-    check(store, word, factor.clone()).await?;
     let config = Config::load(&places.config_file())?;
+    // Tried here, so that a wrong one is told at once.
+    let vault = keyless_daemon::open_vault(store, factor_of(word, factor.clone())?).await?;
+    have_agreed(&places, &vault, &config, &args.factor).await?;
+    if let Some(status) = open {
+        return Ok(unlocked_already(ui, &status, args.window));
+    }
     let window = config.unlock.window(args.window)?;
     if args.window.is_some_and(|asked| asked > window.length) {
         ui.warn(format!(
@@ -117,12 +129,6 @@ pub(super) fn factor_of(word: &str, text: Zeroizing<String>) -> Result<Factor, E
         "recovery" => Ok(Factor::Recovery(RecoveryPhrase::parse(&text)?)),
         _ => Err(Code::Usage.into()),
     }
-}
-
-/// Tries the factor here, so that a wrong one is told at once.
-async fn check(store: Store, word: &str, factor: Zeroizing<String>) -> Result<(), Error> {
-    let factor = factor_of(word, factor)?;
-    keyless_daemon::open_vault(store, factor).await.map(drop)
 }
 
 /// Starts this executable as a broker and waits until it listens. The factor goes through a pipe:

@@ -27,6 +27,8 @@ mod world;
 mod actions;
 /// What helps, where somebody new stumbles.
 mod advice;
+/// What files say of where values go, and whose word that takes.
+mod agreed;
 /// The log of a session, and what tampering with it does.
 mod audit;
 /// What can't be used: a clear error, the documented exit status, nothing lost.

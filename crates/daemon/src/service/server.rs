@@ -24,6 +24,7 @@ pub use self::own::{OwnTools, open_own_session};
 use self::{caller::Bound, conversation::converse};
 use super::{protocol::Answer, turn::serve_alone};
 use crate::{
+    agreed::check_agreed,
     broker::{Broker, agent},
     caution::LastManifest,
     config::{Config, NlConfig},
@@ -213,11 +214,14 @@ async fn follow_config(service: Arc<Service>, mut watcher: Watcher) {
         let file = service.places.config_file();
         let loaded = Config::load(&file);
         let mut files = vec![file];
+        files.push(service.places.agreed_file());
         files.extend(loaded.iter().flat_map(|config| config.egress.files()));
         watcher.watch(files.clone()).await;
         let change = watcher.changed().await;
-        let config = Config::load(&service.places.config_file());
-        let reloaded = config.and_then(|config| service.broker.reload(&config));
+        let reloaded = Config::load(&service.places.config_file()).and_then(|config| {
+            check_agreed(&service.places, service.broker.vault(), &config)?;
+            service.broker.reload(&config)
+        });
         let who = agent("broker", "broker");
         // What can't be written stops what agents do, not what the operator has said.
         let entry = reload::entry(who, &change, &files, reloaded.as_ref().err());

@@ -4,7 +4,9 @@
 
 use std::{collections::BTreeMap, fs, io, path::Path, time::Duration};
 
+use data_encoding::HEXLOWER;
 use keyless_core::{ALIAS_PREFIX, Code, Error, SafeText, SecretPath, alias};
+use sha2::{Digest, Sha256};
 use toml::{Table, Value};
 
 use crate::{inventory::IndexFile, metadata::EnvName};
@@ -215,6 +217,32 @@ impl RouterConfig {
     pub fn named(&self) -> impl Iterator<Item = (&str, &SecretPath)> {
         let all = self.sources.values();
         all.flat_map(|spec| spec.named.iter().map(|path| (spec.name.as_str(), path)))
+    }
+
+    /// What the sources are given of the store, a sentence about each that gets something: it is another once anything is
+    /// set differently there.
+    pub fn given_out(&self) -> Vec<String> {
+        let given = |spec: &SourceSpec| {
+            let credential = self.credentials.get(&spec.name);
+            let paths: Vec<_> =
+                credential.into_iter().chain(&spec.named).map(SecretPath::as_str).collect();
+            let place = ["program", "addr", "endpoint", "file", "region"]
+                .iter()
+                .find_map(|key| spec.settings.get(*key)?.as_str())
+                .map(|place| format!(", {place}"));
+            let digest = Sha256::digest(spec.settings.to_string());
+            (!paths.is_empty()).then(|| {
+                format!(
+                    "the source {} ({}{}; settings {}) is given {}",
+                    spec.name,
+                    spec.kind,
+                    place.unwrap_or_default(),
+                    HEXLOWER.encode(&digest[..8]),
+                    paths.join(", ")
+                )
+            })
+        };
+        self.sources.values().filter_map(given).collect()
     }
 
     /// The same with the variables that `index` names, for sources of the kind `env`.

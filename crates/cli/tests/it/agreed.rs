@@ -1,0 +1,83 @@
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::{
+    mcp::{unlock, unlocked},
+    terminal::at_a_terminal,
+    world::{ALLOWED, TOKEN, World, wait_until},
+};
+
+/// A process of the account, in no jail, leads a host elsewhere and brings the certificates for it: nothing of it is in
+/// force, in a broker that runs or in one that a program starts, until somebody with the factor says so.
+#[test]
+fn where_values_go_takes_the_word_of_who_has_the_factor() {
+    let world = unlocked();
+    let passphrase = fs::read_to_string(world.operator_file("passphrase")).unwrap();
+    let trusts = world.ca.pem().lines().nth(1).unwrap().to_owned();
+    let trusted = || {
+        let script = format!("grep -cF '{trusts}' \"$SSL_CERT_FILE\"");
+        let run = ["run", "--secret", TOKEN, "--", "sh", "-c", &script];
+        world.keyless(&run).without_passphrase().run().text() == "1\n"
+    };
+    world.write_config();
+    let refused = || world.log_of("config_unagreed");
+    wait_until("it is on record", || !refused().is_empty());
+    assert!(!trusted(), "a root that nobody agreed to");
+    let problem = || world.keyless(&["status", "--json"]).without_passphrase().run().data();
+    assert!(
+        problem().to_string().contains("nobody who has the factor has agreed"),
+        "{}",
+        problem()
+    );
+
+    // What somebody else has written there has no seal of the vault's.
+    let agreed = world.home.keyless_home().join("agreed.json");
+    let forged =
+        json!({ "lines": [format!("connect_to {ALLOWED}:443 = 127.0.0.1:9")], "seal": "00" });
+    fs::write(&agreed, forged.to_string()).unwrap();
+    assert!(!trusted());
+
+    // Who types the factor is asked, of a store that is open, too.
+    let no = format!(
+        "expect('Passphrase'); say({passphrase:?}); expect('SHA-256'); expect('Is that yours?'); say('n\\n'); finish(code=4)"
+    );
+    at_a_terminal(&world, world.keyless(&["unlock"]).without_passphrase(), &no);
+    assert!(!trusted());
+    let yes = format!(
+        "expect('Passphrase'); say({passphrase:?}); expect('Is that yours?'); say('y\\n'); expect('Unlocked already'); finish(code=0)"
+    );
+    at_a_terminal(&world, world.keyless(&["unlock"]).without_passphrase(), &yes);
+    wait_until("it is in force", trusted);
+    let noted = |entry: &Value| entry["detail"]["note"] == "agreed to";
+    assert!(world.log().iter().any(noted));
+    // Once is enough, and what is taken away needs nobody's word.
+    let again = world.keyless(&["unlock"]).without_passphrase().run().ok();
+    assert!(again.contains("Unlocked already"), "{again}");
+    fs::write(world.home.keyless_home().join("config.toml"), "").unwrap();
+    wait_until("it is gone", || !trusted());
+}
+
+/// A program that is declared as a source gets no value by that alone.
+#[test]
+fn what_a_source_is_given_takes_the_word_of_who_has_the_factor() {
+    let world = World::with_token();
+    let got = world.operator_file("got");
+    let script = format!("#!/bin/sh\nprintf %s \"$T\" > {}\n", got.display());
+    let program = world.home.write("operator/greedy", script).unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+    fs::set_permissions(&program, mode).unwrap();
+    let declared = format!(
+        "[[source]]\nname = \"mine\"\ntype = \"plugin\"\nprogram = {program:?}\nenvironment = {{ T = \"@secret:{TOKEN}\" }}\n"
+    );
+    world.home.write("keyless/sources.toml", declared).unwrap();
+    let passphrase = fs::read_to_string(world.operator_file("passphrase")).unwrap();
+    let no = format!(
+        "expect('Passphrase'); say({passphrase:?}); expect('the source mine'); expect('{TOKEN}'); say('n\\n'); finish(code=4)"
+    );
+    for command in [&["unlock"][..], &["source", "check"], &["secret", "reveal", TOKEN]] {
+        at_a_terminal(&world, world.keyless(command).without_passphrase(), &no);
+        assert!(!got.exists(), "{command:?}");
+    }
+    unlock(&world);
+}

@@ -1,0 +1,135 @@
+//! What the operator has agreed to, of what files say about where values go.
+//!
+//! config.toml and sources.toml are files of the account, so a process of it that is in no jail can write them. Where they
+//! lead a value elsewhere than its secret says, or give one to a source, they count once somebody who has the
+//! factor has agreed: a command that opens the store shows what is new. A broker that runs takes up nothing else. What was
+//! agreed to stands beside them, sealed with the vault's key.
+
+use std::{collections::BTreeSet, fs, io};
+
+use data_encoding::HEXLOWER;
+use keyless_core::{
+    Code, Error, SafeText,
+    audit::{Action, Draft, Outcome, Target},
+};
+use keyless_vault::{RouterConfig, Vault, Voucher};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::{
+    broker::{agent, plain_entry},
+    config::{Config, EgressConfig},
+    operator::audit_log,
+    places::{Places, unusable},
+    whole_file::write_whole,
+};
+
+/// What was agreed to, as it stands in its file.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Agreed {
+    lines: BTreeSet<String>,
+    /// The vault's word on them, in hexadecimal.
+    seal: String,
+}
+
+impl Agreed {
+    /// What the file says, whoever wrote it; nothing when there is none, or it can't be read.
+    fn read(places: &Places) -> Self {
+        let text = fs::read(places.agreed_file()).unwrap_or_default();
+        serde_json::from_slice(&text).unwrap_or_default()
+    }
+
+    /// The same, if the vault vouches for it.
+    fn of(places: &Places, voucher: &Voucher) -> BTreeSet<String> {
+        let Self { lines, seal } = Self::read(places);
+        let seal = HEXLOWER.decode(seal.as_bytes()).unwrap_or_default();
+        if voucher.fits(&sealed_bytes(&lines), &seal) { lines } else { BTreeSet::new() }
+    }
+}
+
+fn sealed_bytes(lines: &BTreeSet<String>) -> Vec<u8> {
+    serde_json::to_vec(lines).expect("lines are plain data")
+}
+
+/// What `config` and the sources need agreement for, a line each.
+fn wanted(places: &Places, config: &Config) -> BTreeSet<String> {
+    // A file that can't be used gives nothing to anybody, and is told where it is used.
+    let sources = RouterConfig::load(&places.sources_file()).unwrap_or_default().given_out();
+    sources.into_iter().chain(config.egress.leads_elsewhere()).collect()
+}
+
+impl EgressConfig {
+    /// Where values may go by these settings, beyond what secrets say.
+    fn leads_elsewhere(&self) -> Vec<String> {
+        let routes = self.connect_to.iter();
+        let routes = routes.map(|(from, to)| format!("connect_to {from} = {to}"));
+        let roots = self.extra_roots.iter().map(|file| {
+            let digest = fs::read(file).map(|pem| HEXLOWER.encode(&Sha256::digest(pem)));
+            format!("extra_roots {}, SHA-256 {}", file.display(), digest.unwrap_or_default())
+        });
+        let proxy = self.upstream_proxy.iter().map(|proxy| {
+            let credential = proxy.credential_file.as_ref();
+            let credential = credential.map(|file| format!(", with {}", file.display()));
+            format!("upstream_proxy {}{}", proxy.address, credential.unwrap_or_default())
+        });
+        routes.chain(roots).chain(proxy).collect()
+    }
+}
+
+/// What of `config` and of sources.toml nobody has agreed to yet, a line each.
+pub fn not_agreed(places: &Places, vault: &Vault, config: &Config) -> Vec<String> {
+    lacking(places, &vault.agreement_voucher(), config)
+}
+
+/// Whether there may be such lines, by who has no vault open.
+pub fn may_lack_agreement(places: &Places, config: &Config) -> bool {
+    !wanted(places, config).is_subset(&Agreed::read(places).lines)
+}
+
+fn lacking(places: &Places, voucher: &Voucher, config: &Config) -> Vec<String> {
+    let wanted = wanted(places, config);
+    // Most homes have neither, and no file.
+    if wanted.is_empty() {
+        return Vec::new();
+    }
+    let agreed = Agreed::of(places, voucher);
+    wanted.into_iter().filter(|line| !agreed.contains(line)).collect()
+}
+
+/// Refuses `config` where it, or sources.toml, needs agreement that nobody has given.
+pub fn check_agreed(places: &Places, vault: &Vault, config: &Config) -> Result<(), Error> {
+    check(places, &vault.agreement_voucher(), config)
+}
+
+/// As [`check_agreed`], by the vault's word alone.
+pub(crate) fn check(places: &Places, voucher: &Voucher, config: &Config) -> Result<(), Error> {
+    match lacking(places, voucher, config).first() {
+        None => Ok(()),
+        Some(line) => {
+            Err(Error::with(Code::ConfigUnagreed, SafeText::default().as_they_wrote(line)))
+        }
+    }
+}
+
+/// Takes what `config` and sources.toml say as agreed to, on record.
+pub async fn agree(places: &Places, vault: &Vault, config: &Config) -> Result<(), Error> {
+    let new = not_agreed(places, vault, config);
+    let log = audit_log(vault);
+    for line in new {
+        let entry = plain_entry(
+            agent("operator", "operator"),
+            Action::ConfigReload,
+            Outcome::Success,
+            Target::Named(SafeText::default().as_they_wrote_in_full(&line)),
+        );
+        let mut entry = Draft { ..entry };
+        entry.detail.note = Some("agreed to".to_owned());
+        log.append(entry).await?;
+    }
+    let lines = wanted(places, config);
+    let seal = HEXLOWER.encode(&vault.agreement_voucher().seal(&sealed_bytes(&lines)));
+    let text = serde_json::to_vec_pretty(&Agreed { lines, seal }).map_err(io::Error::from);
+    let file = places.agreed_file();
+    text.and_then(|text| write_whole(&file, &text, 0o600)).map_err(|error| unusable(&file, &error))
+}
