@@ -15,7 +15,6 @@ mod standing;
 mod trust_file;
 
 use std::{
-    fs,
     net::SocketAddr,
     path::{Path, PathBuf},
     sync::Arc,
@@ -57,6 +56,7 @@ use crate::{
     notes::{Note, Notes},
     places::Places,
     reload::Watcher,
+    sockets::PlacedSocket,
     stop::Stop,
     systemd,
     telemetry::Telemetry,
@@ -100,6 +100,7 @@ pub struct Fleet {
     own: Arc<Open>,
     forward_token: Option<ForwardToken>,
     listening: Vec<String>,
+    sockets: Vec<PlacedSocket>,
     proxy_url: Option<String>,
     ca_file: TrustFile,
     key_file: PathBuf,
@@ -210,6 +211,7 @@ async fn start(places: &Places, spec: FleetSpec) -> Result<Fleet, Error> {
         own,
         forward_token,
         listening: Vec::new(),
+        sockets: Vec::new(),
         proxy_url: None,
         ca_file,
         key_file,
@@ -262,7 +264,7 @@ impl Fleet {
 
     /// Serves until SIGTERM or SIGINT; then what is under way has some time to end, and nothing
     /// begins any more. A second signal ends that time.
-    pub async fn serve_until_signal(self) -> Result<(), Error> {
+    pub async fn serve_until_signal(mut self) -> Result<(), Error> {
         let mut stop = Stop::listen()?;
         systemd::tell("READY=1");
         tokio::select! {
@@ -282,12 +284,7 @@ impl Fleet {
         }
         let cut = engine.in_flight();
         self.notes.write(Note::Drained { cut });
-        for place in &self.listening {
-            let place = place.strip_prefix("forward:").unwrap_or(place);
-            if let Some(path) = place.strip_prefix("unix:") {
-                let _ = fs::remove_file(path);
-            }
-        }
+        self.sockets.clear();
         if cut == 0 {
             // The last bytes of an answer may still be on their way to a client.
             engine.let_clients_go().await;

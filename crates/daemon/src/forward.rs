@@ -5,7 +5,7 @@
 //! a hostile guest can talk to; values are in another process.
 //! Source: spec/egress-secret-proxy.md, decision 5.
 
-use std::{fs, io, os::unix::fs::PermissionsExt, path::PathBuf, sync::Arc, time::Duration};
+use std::{io, path::PathBuf, sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
 use keyless_core::{
@@ -20,7 +20,7 @@ use tokio::{
 
 use crate::{
     fleet::{cannot_listen, read_token},
-    sockets::bind_private,
+    sockets::{PlacedSocket, bind_placed},
     stop::Stop,
 };
 
@@ -61,7 +61,7 @@ pub enum ForwardListen {
 /// A forwarder that listens.
 pub struct Forward {
     listening: Vec<String>,
-    sockets: Vec<PathBuf>,
+    sockets: Vec<PlacedSocket>,
     session: SessionId,
     faults: mpsc::Receiver<Error>,
 }
@@ -143,9 +143,6 @@ impl Forward {
                 }
             }
         }
-        for path in &self.sockets {
-            let _ = fs::remove_file(path);
-        }
         Ok(())
     }
 
@@ -153,11 +150,9 @@ impl Forward {
         match place {
             ForwardListen::Unix(path) => {
                 let name = format!("unix:{}", path.display());
-                let listener = bind_private(&path).await?;
-                fs::set_permissions(&path, fs::Permissions::from_mode(mode))
-                    .map_err(|error| cannot_listen(&name, &error))?;
+                let (listener, placed) = bind_placed(path, mode).await?;
                 self.listening.push(name);
-                self.sockets.push(path);
+                self.sockets.push(placed);
                 Ok(Listener::Unix(listener))
             }
             ForwardListen::Vsock { cid, port } => {

@@ -4,14 +4,24 @@
 //! folder is held open then, and the socket is reached through it by its name alone.
 
 use std::{
-    fs::File,
+    fs::{self, File, Permissions},
     io::{self, IoSlice},
     mem::MaybeUninit,
-    os::fd::{AsRawFd as _, BorrowedFd},
+    os::{
+        fd::{AsRawFd as _, BorrowedFd},
+        unix::{fs::PermissionsExt as _, net},
+    },
     path::{Path, PathBuf},
 };
 
-use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use rustix::{
+    fs::{Mode, fchmod},
+    io::{FdFlags, fcntl_setfd},
+    net::{
+        AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix,
+        SocketType, sendmsg,
+    },
+};
 use tokio::{
     io::Interest,
     net::{UnixListener, UnixStream},
@@ -20,16 +30,29 @@ use tokio::{
 /// `sun_path` without the NUL at its end.
 const LONGEST: usize = 107;
 
+/// Connections that wait to be accepted; the kernel lowers it to its own bound.
+const BACKLOG: i32 = 1024;
+
 /// Connects to the socket at `path`.
 pub async fn connect_unix(path: &Path) -> io::Result<UnixStream> {
     let way = Way::to(path)?;
     UnixStream::connect(&way.path).await
 }
 
-/// Makes a socket at `path` and listens there.
-pub fn bind_unix(path: &Path) -> io::Result<UnixListener> {
+/// Makes a socket of this mode at `path` and listens there. At no moment can anybody connect whom the mode keeps out.
+pub fn bind_unix(path: &Path, mode: u32) -> io::Result<UnixListener> {
     let way = Way::to(path)?;
-    UnixListener::bind(&way.path)
+    let socket = rustix::net::socket(AddressFamily::UNIX, SocketType::STREAM, None)?;
+    fcntl_setfd(&socket, FdFlags::CLOEXEC)?;
+    // On Linux the file gets the mode that the socket has, less the umask. Elsewhere it has another for a moment, in
+    // which nothing listens.
+    let _ = fchmod(&socket, Mode::RUSR | Mode::WUSR);
+    rustix::net::bind(&socket, &SocketAddrUnix::new(&*way.path)?)?;
+    fs::set_permissions(&way.path, Permissions::from_mode(mode))?;
+    rustix::net::listen(&socket, BACKLOG)?;
+    let listener = net::UnixListener::from(socket);
+    listener.set_nonblocking(true)?;
+    UnixListener::from_std(listener)
 }
 
 /// Sends `bytes`, and `descriptor` with the first of them.
@@ -89,9 +112,36 @@ mod tests {
             let path = folder.join("door.sock");
             let missing = connect_unix(&path).await.map(drop).map_err(|error| error.kind());
             assert_eq!(missing, Err(io::ErrorKind::NotFound), "{depth}");
-            let listener = bind_unix(&path).expect("bound");
+            let listener = bind_unix(&path, 0o600).expect("bound");
             let (near, far) = tokio::join!(connect_unix(&path), listener.accept());
             assert!(near.is_ok() && far.is_ok() && path.exists(), "{depth}");
         }
+    }
+    /// Linux alone: elsewhere nothing listens before the mode is what it shall be.
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn a_socket_is_never_more_open_than_asked_for() {
+        use std::sync::atomic::{AtomicBool, Ordering};
+
+        let root = tempfile::tempdir().expect("a folder");
+        let path = root.path().join("door.sock");
+        let over = AtomicBool::new(false);
+        let open = std::thread::scope(|scope| {
+            let watcher = scope.spawn(|| {
+                let mut open = 0;
+                while !over.load(Ordering::Relaxed) {
+                    let mode = fs::symlink_metadata(&path).map(|file| file.permissions().mode());
+                    open += u32::from(mode.is_ok_and(|mode| mode & 0o077 != 0));
+                }
+                open
+            });
+            for _ in 0..2_000 {
+                drop(bind_unix(&path, 0o600).expect("bound"));
+                fs::remove_file(&path).expect("removed");
+            }
+            over.store(true, Ordering::Relaxed);
+            watcher.join().expect("it watched")
+        });
+        assert_eq!(open, 0);
     }
 }

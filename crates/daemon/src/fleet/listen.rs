@@ -7,7 +7,7 @@ use keyless_guest::VsockListener;
 use tokio::net::TcpListener;
 
 use super::{Fleet, forward_door};
-use crate::sockets::bind_private;
+use crate::sockets::bind_placed;
 
 /// Where a sidecar listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,9 +52,11 @@ impl Fleet {
                 format!("forward:{address}")
             }
             FleetListen::ForwardUnix(path) => {
-                let listener = bind_private(&path).await?;
+                let name = format!("forward:unix:{}", path.display());
+                let (listener, placed) = bind_placed(path, 0o600).await?;
+                self.sockets.push(placed);
                 tokio::spawn(forward_door::serve_unix(listener, sessions));
-                format!("forward:unix:{}", path.display())
+                name
             }
             FleetListen::Tcp(address) => {
                 let (listener, address) = bind_tcp(address).await?;
@@ -64,9 +66,11 @@ impl Fleet {
                 address.to_string()
             }
             FleetListen::Unix(path) => {
-                let listener = bind_private(&path).await?;
+                let name = format!("unix:{}", path.display());
+                let (listener, placed) = bind_placed(path, 0o600).await?;
+                self.sockets.push(placed);
                 tokio::spawn(engine.serve_unix(listener, session));
-                format!("unix:{}", path.display())
+                name
             }
             FleetListen::Vsock { port, only } => {
                 let name =

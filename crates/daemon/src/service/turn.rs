@@ -94,7 +94,7 @@ mod tests {
         });
         sleep(LOOK * 4).await;
         assert!(!second.is_finished());
-        let listener = bind_unix(&places.agent_socket()).unwrap();
+        let listener = bind_unix(&places.agent_socket(), 0o600).unwrap();
         let refused = second.await.unwrap().map(drop).unwrap_err();
         assert_eq!(refused.code(), Code::StateUnfit);
         drop((listener, first));
