@@ -5,7 +5,7 @@
 //! a hostile guest can talk to; values are in another process.
 //! Source: spec/egress-secret-proxy.md, decision 5.
 
-use std::{io, path::PathBuf, sync::Arc, time::Duration};
+use std::{io, os::fd::BorrowedFd, path::PathBuf, sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
 use keyless_core::{
@@ -13,7 +13,7 @@ use keyless_core::{
 };
 use keyless_guest::{Duplex, Link, Listener, VsockListener, accept_each, splice};
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
+    io::AsyncReadExt,
     sync::{Semaphore, mpsc},
     time::timeout,
 };
@@ -174,7 +174,7 @@ impl Way {
             Ok(received) => received,
             Err(error) => return self.tell(error),
         };
-        match timeout(PATIENCE, self.dial(&received)).await {
+        match timeout(PATIENCE, self.dial(&received, guest.client())).await {
             // A failure has closed both sides by the end of this block; they are the ones to know.
             Ok(Ok(mut sidecar)) => drop(splice(&mut *guest, &mut *sidecar).await),
             Ok(Err(error)) => self.tell(unreachable(&self.to, error.kind())),
@@ -182,10 +182,13 @@ impl Way {
         }
     }
 
-    async fn dial(&self, received: &[u8]) -> io::Result<Box<dyn Duplex>> {
-        let mut sidecar = self.to.dial().await?;
-        sidecar.write_all(&[self.line.as_bytes(), received].concat()).await?;
-        Ok(sidecar)
+    async fn dial(
+        &self,
+        received: &[u8],
+        client: Option<BorrowedFd<'_>>,
+    ) -> io::Result<Box<dyn Duplex>> {
+        let first = [self.line.as_bytes(), received].concat();
+        self.to.dial_for(&first, client).await
     }
 
     fn tell(&self, error: Error) {
@@ -224,9 +227,14 @@ fn unreachable(to: &Link, kind: io::ErrorKind) -> Error {
 #[cfg(test)]
 mod tests {
     use std::{
-        io::{IoSlice, Write as _},
+        io::{IoSlice, Read as _, Write as _},
         mem::MaybeUninit,
-        os::{fd::AsFd as _, unix::net::UnixStream},
+        net::{TcpListener as StdListener, TcpStream as Client},
+        os::{
+            fd::{AsFd as _, BorrowedFd},
+            unix::net::UnixStream,
+        },
+        path::Path,
     };
 
     use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
@@ -238,34 +246,88 @@ mod tests {
     async fn what_stands_behind_a_preamble_with_a_socket_is_passed_on() {
         let folder = tempfile::tempdir().unwrap();
         let (door, to) = (folder.path().join("guest.sock"), folder.path().join("sidecar.sock"));
-        let sidecar = UnixListener::bind(&to).unwrap();
-        let forward = start_forward(ForwardSpec {
-            listen: vec![ForwardListen::Unix(door.clone())],
-            to: Link::Unix(to),
-            session: SessionId::parse("thread-7").unwrap(),
-            token: None,
-            socket_mode: 0o600,
-        });
-        let _forward = forward.await.unwrap();
+        let sidecar = Listener::Unix(UnixListener::bind(&to).unwrap());
+        let _forward = forward(&door, Link::Unix(to)).await;
         let mut guest = UnixStream::connect(&door).unwrap();
         // The forwarder's tasks are of this thread: they have accepted it and wait for its bytes by then, and read no more
         // until all that follows is there, of which one event tells.
         for _ in 0..1_000 {
             tokio::task::yield_now().await;
         }
-        let preamble = b"api.allowed.test:443\n";
-        let descriptors = [guest.as_fd()];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        let mut control = SendAncillaryBuffer::new(&mut space);
-        assert!(control.push(SendAncillaryMessage::ScmRights(&descriptors)));
-        let sent = sendmsg(&guest, &[IoSlice::new(preamble)], &mut control, SendFlags::empty());
-        assert_eq!(sent, Ok(preamble.len()));
+        begin_with(&guest, guest.as_fd());
         guest.write_all(b"ClientHello").unwrap();
-        let (mut heard, _) = sidecar.accept().await.unwrap();
+        let mut heard = sidecar.accept().await.unwrap();
         let expected = "keyless-forward/1 thread-7\napi.allowed.test:443\nClientHello";
         let mut received = vec![0; expected.len()];
         let read = timeout(PATIENCE, heard.read_exact(&mut received)).await;
         read.expect("the guest says no more, and is not waited for").unwrap();
         assert_eq!(String::from_utf8_lossy(&received), expected);
+    }
+    /// A sidecar on TCP breaks off with a reset; one on a Unix socket does so to the client itself.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn an_answer_that_breaks_off_is_no_whole_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let door = folder.path().join("guest.sock");
+        let sidecar = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let _forward = forward(&door, Link::Tcp(sidecar.local_addr().unwrap())).await;
+        for breaks_off in [true, false] {
+            let listener = StdListener::bind("127.0.0.1:0").unwrap();
+            let mut client = Client::connect(listener.local_addr().unwrap()).unwrap();
+            client.set_read_timeout(Some(PATIENCE)).unwrap();
+            // A funnel's: it carries what comes, and has lent its client's socket.
+            let (accepted, _) = listener.accept().unwrap();
+            let mut funnel = UnixStream::connect(&door).unwrap();
+            begin_with(&funnel, accepted.as_fd());
+            let (mut heard, _) = sidecar.accept().await.unwrap();
+            let mut received = [0;
+                "keyless-forward/1 thread-7 a-token-of-this-node\napi.allowed.test:443\n".len()];
+            heard.read_exact(&mut received).await.unwrap();
+            if breaks_off {
+                heard.set_zero_linger().unwrap();
+            }
+            drop(heard);
+            assert_eq!(funnel.read(&mut [0]).unwrap(), 0);
+            drop((funnel, accepted));
+            let ended = client.read(&mut [0]).map_err(|error| error.kind());
+            let expected = if breaks_off { Err(io::ErrorKind::ConnectionReset) } else { Ok(0) };
+            assert_eq!(ended, expected);
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn the_clients_socket_goes_on_to_a_sidecar_of_this_user() {
+        let folder = tempfile::tempdir().unwrap();
+        let (door, to) = (folder.path().join("guest.sock"), folder.path().join("sidecar.sock"));
+        let _forward = forward(&door, Link::Unix(to.clone())).await;
+        let sidecar = Listener::Unix(UnixListener::bind(&to).unwrap());
+        let guest = UnixStream::connect(&door).unwrap();
+        begin_with(&guest, guest.as_fd());
+        let mut heard = timeout(PATIENCE, sidecar.accept()).await.unwrap().unwrap();
+        heard.read_u8().await.unwrap();
+        assert!(heard.client().is_some());
+    }
+
+    async fn forward(door: &Path, to: Link) -> Forward {
+        let token = door.with_file_name("token");
+        std::fs::write(&token, "a-token-of-this-node").unwrap();
+        let forward = start_forward(ForwardSpec {
+            listen: vec![ForwardListen::Unix(door.to_owned())],
+            token: matches!(to, Link::Tcp(_)).then_some(token),
+            to,
+            session: SessionId::parse("thread-7").unwrap(),
+            socket_mode: 0o600,
+        });
+        forward.await.unwrap()
+    }
+
+    /// A preamble, with a socket.
+    fn begin_with(guest: &UnixStream, client: BorrowedFd<'_>) {
+        let preamble = b"api.allowed.test:443\n";
+        let descriptors = [client];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        assert!(control.push(SendAncillaryMessage::ScmRights(&descriptors)));
+        let sent = sendmsg(guest, &[IoSlice::new(preamble)], &mut control, SendFlags::empty());
+        assert_eq!(sent, Ok(preamble.len()));
     }
 }

@@ -23,7 +23,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use self::cut::Handed;
+pub use self::cut::Handed;
 pub use self::postgres::parse_startup;
 pub(crate) use self::{cut::Cut, named::serve_stream};
 use crate::{Engine, Session, refusal, tls::Prefixed};

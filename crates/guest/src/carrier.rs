@@ -1,15 +1,12 @@
 //! Where the funnel's connections go on to: a port, and the carrier that ships.
 
-use std::{io, net::SocketAddr, os::fd::AsFd as _, time::Duration};
+use std::{net::SocketAddr, os::fd::AsFd as _, time::Duration};
 
 use futures_util::{FutureExt, future::BoxFuture};
 use keyless_core::{Authority, Host};
-use tokio::{io::AsyncWriteExt, net::TcpStream, time::timeout};
+use tokio::{net::TcpStream, time::timeout};
 
-use crate::{
-    link::{Duplex, Link, splice},
-    unix::{connect_unix, send_with},
-};
+use crate::link::{Link, splice};
 
 /// How long the egress socket may take to accept and to read the preamble, as long as a client of
 /// egress may take to send it (reference/egress.md (d)).
@@ -62,26 +59,15 @@ impl Carrier for PreambleCarrier {
         let way_out = self.way_out.clone();
         async move {
             let preamble = target.authority().to_preamble();
-            let dialled = timeout(DIAL_TIMEOUT, dial(way_out, preamble, &stream)).await;
+            let dialled =
+                timeout(DIAL_TIMEOUT, way_out.dial_for(preamble.as_bytes(), Some(stream.as_fd())))
+                    .await;
             let Ok(Ok(mut egress)) = dialled else { return };
             // A failure has closed both sides by the end of this block; they are the ones to know.
             let _ = splice(&mut stream, &mut *egress).await;
         }
         .boxed()
     }
-}
-
-/// Over a Unix socket, which knows no resets, egress gets a copy of the client's own socket as well: so it can tell the
-/// client of a connection that is cut.
-async fn dial(way_out: Link, preamble: String, client: &TcpStream) -> io::Result<Box<dyn Duplex>> {
-    if let Link::Unix(path) = &way_out {
-        let egress = connect_unix(path).await?;
-        send_with(&egress, preamble.as_bytes(), client.as_fd()).await?;
-        return Ok(Box::new(egress));
-    }
-    let mut egress = way_out.dial().await?;
-    egress.write_all(preamble.as_bytes()).await?;
-    Ok(egress)
 }
 
 #[cfg(test)]
@@ -96,7 +82,7 @@ mod tests {
         RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, connect_unspec, recvmsg,
     };
     use tokio::{
-        io::{AsyncReadExt as _, Interest},
+        io::{AsyncReadExt as _, AsyncWriteExt as _, Interest},
         net::{TcpListener, UnixListener, UnixStream},
     };
 

@@ -43,7 +43,7 @@ pub use dns::answer_query;
 /// Sockets in, served until dropped.
 pub use funnel::{DEFAULT_CONNECTION_LIMIT, Funnel, Sockets};
 /// Where streams go on to and come from, and joining two of them.
-pub use link::{Duplex, Link, Listener, splice};
+pub use link::{Duplex, End, Link, Listener, splice};
 /// Which name a synthetic address stands for.
 pub use names::{Exhausted, LIFE, Pool, TTL};
 /// Turns packets of a TUN device to one listener; pure, and a fuzz target.

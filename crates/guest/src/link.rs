@@ -1,14 +1,22 @@
 //! One hop between a guest and egress: where streams go on to, and where they come from.
 
-use std::{fmt, io, net::SocketAddr, path::PathBuf, str::FromStr};
+use std::{
+    fmt, io,
+    net::SocketAddr,
+    os::fd::{AsFd as _, BorrowedFd},
+    path::PathBuf,
+    str::FromStr,
+    time::Duration,
+};
 
+use rustix::net::sockopt::set_socket_linger;
 use tokio::{
-    io::{AsyncRead, AsyncWrite, copy_bidirectional_with_sizes},
-    net::{TcpListener, TcpStream, UnixListener},
+    io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, copy_bidirectional_with_sizes},
+    net::{TcpListener, TcpStream, UnixListener, UnixStream},
 };
 
 use crate::{
-    unix::connect_unix,
+    unix::{Handed, connect_unix, send_with},
     vsock::{self, VsockAddr, VsockListener},
 };
 
@@ -38,9 +46,36 @@ pub enum Listener {
 }
 
 /// Any connected stream.
-pub trait Duplex: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
+pub trait Duplex: AsyncRead + AsyncWrite + Send + Unpin + 'static {
+    /// Whether the other side, once this is gone however that comes, sees that what it got is not all. A kind of stream
+    /// that can't tell (a Unix socket, vsock) does nothing.
+    fn when_gone(&mut self, end: End);
 
-impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Duplex for S {}
+    /// The socket of the client that is at the far end, if it came along.
+    fn client(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+}
+
+/// How a stream ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Cut: with a reset.
+    Cut,
+    /// All has been said.
+    Whole,
+}
+
+impl Duplex for TcpStream {
+    fn when_gone(&mut self, end: End) {
+        // One that is gone has nobody to tell.
+        let _ = set_socket_linger(self.as_fd(), (end == End::Cut).then_some(Duration::ZERO));
+    }
+}
+
+impl Duplex for UnixStream {
+    fn when_gone(&mut self, _end: End) {}
+}
 
 impl Link {
     /// Connects. Waits as long as the kernel does.
@@ -54,6 +89,23 @@ impl Link {
             Self::Unix(path) => Box::new(connect_unix(path).await?),
             Self::Vsock(address) => Box::new(vsock::connect(*address).await?),
         })
+    }
+
+    /// Connects and sends `first`. Over a Unix socket, which knows no resets, a copy of the client's own socket goes
+    /// along: so the other side can tell the client of a connection that is cut.
+    pub async fn dial_for(
+        &self,
+        first: &[u8],
+        client: Option<BorrowedFd<'_>>,
+    ) -> io::Result<Box<dyn Duplex>> {
+        if let (Self::Unix(path), Some(client)) = (self, client) {
+            let stream = connect_unix(path).await?;
+            send_with(&stream, first, client).await?;
+            return Ok(Box::new(stream));
+        }
+        let mut stream = self.dial().await?;
+        stream.write_all(first).await?;
+        Ok(stream)
     }
 }
 
@@ -106,7 +158,7 @@ impl Listener {
                 stream.set_nodelay(true)?;
                 Box::new(stream)
             }
-            Self::Unix(listener) => Box::new(listener.accept().await?.0),
+            Self::Unix(listener) => Box::new(Handed::new(listener.accept().await?.0)),
             Self::Vsock(listener, only) => loop {
                 let (stream, peer) = listener.accept().await?;
                 if only.is_none_or(|cid| cid == peer.cid) {
@@ -118,12 +170,22 @@ impl Listener {
 }
 
 /// Joins two streams until both have ended or one has failed. Memory does not grow with a slow
-/// reader; the end of one direction is passed on while the other goes on.
+/// reader; the end of one direction is passed on while the other goes on. What breaks off, on either side or
+/// here, is cut on both.
 pub async fn splice<A: Duplex + ?Sized, B: Duplex + ?Sized>(
     a: &mut A,
     b: &mut B,
 ) -> io::Result<()> {
-    copy_bidirectional_with_sizes(a, b, BUFFER, BUFFER).await.map(drop)
+    // In advance, as this may be dropped, or the process end.
+    a.when_gone(End::Cut);
+    b.when_gone(End::Cut);
+    let joined = copy_bidirectional_with_sizes(&mut *a, &mut *b, BUFFER, BUFFER).await;
+    // To a side that has said everything and takes no more nothing can be said; that is no cut.
+    if joined.as_ref().err().is_none_or(|error| error.kind() == io::ErrorKind::BrokenPipe) {
+        a.when_gone(End::Whole);
+        b.when_gone(End::Whole);
+    }
+    joined.map(drop)
 }
 
 #[cfg(test)]

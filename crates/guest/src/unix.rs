@@ -5,27 +5,32 @@
 
 use std::{
     fs::{self, File, Permissions},
-    io::{self, IoSlice},
+    io::{self, IoSlice, IoSliceMut},
     mem::MaybeUninit,
     os::{
-        fd::{AsRawFd as _, BorrowedFd},
+        fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd},
         unix::{fs::PermissionsExt as _, net},
     },
     path::{Path, PathBuf},
+    pin::Pin,
+    task::{Context, Poll, ready},
 };
 
 use rustix::{
     fs::{Mode, fchmod},
     io::{FdFlags, fcntl_setfd},
     net::{
-        AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix,
-        SocketType, sendmsg,
+        AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+        SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketType, connect_unspec, recvmsg,
+        sendmsg,
     },
 };
 use tokio::{
-    io::Interest,
+    io::{AsyncRead, AsyncWrite, Interest, ReadBuf},
     net::{UnixListener, UnixStream},
 };
+
+use crate::link::{Duplex, End};
 
 /// `sun_path` without the NUL at its end.
 const LONGEST: usize = 107;
@@ -76,6 +81,99 @@ pub(crate) async fn send_with(
         sent += stream.async_io(Interest::WRITABLE, || offer(&bytes[sent..], &[])).await?;
     }
     Ok(())
+}
+
+/// An accepted stream, and the socket of a client of its other side, if that came with the first bytes: a Unix socket
+/// knows no resets, so a funnel lends its client's own.
+pub(crate) struct Handed {
+    inner: UnixStream,
+    client: Option<OwnedFd>,
+    end: End,
+}
+
+impl Handed {
+    pub(crate) fn new(inner: UnixStream) -> Self {
+        Self { inner, client: None, end: End::Whole }
+    }
+}
+
+impl Duplex for Handed {
+    fn when_gone(&mut self, end: End) {
+        self.end = end;
+    }
+
+    fn client(&self) -> Option<BorrowedFd<'_>> {
+        self.client.as_ref().map(AsFd::as_fd)
+    }
+}
+
+impl Drop for Handed {
+    fn drop(&mut self) {
+        if let Some(client) = self.client.as_ref().filter(|_| self.end == End::Cut) {
+            // Of what is no TCP socket, nothing comes.
+            let _ = connect_unspec(client);
+        }
+    }
+}
+
+impl AsyncRead for Handed {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        if this.client.is_some() {
+            return Pin::new(&mut this.inner).poll_read(cx, into);
+        }
+        loop {
+            ready!(this.inner.poll_read_ready(cx))?;
+            let room = into.initialize_unfilled();
+            match this.inner.try_io(Interest::READABLE, || receive(&this.inner, room)) {
+                Ok((count, client)) => {
+                    into.advance(count);
+                    this.client = client;
+                    return Poll::Ready(Ok(()));
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+    }
+}
+
+impl AsyncWrite for Handed {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.inner).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(cx)
+    }
+}
+
+/// Bytes and the descriptor that came with them; the kernel closes any further one.
+fn receive(stream: &UnixStream, into: &mut [u8]) -> io::Result<(usize, Option<OwnedFd>)> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    #[cfg(target_os = "linux")]
+    let flags = RecvFlags::CMSG_CLOEXEC;
+    #[cfg(not(target_os = "linux"))]
+    let flags = RecvFlags::empty();
+    let received = recvmsg(stream, &mut [IoSliceMut::new(into)], &mut control, flags)?;
+    let descriptors = control.drain().filter_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
+        _ => None,
+    });
+    Ok((received.bytes, descriptors.flatten().next()))
 }
 
 /// A path that an address can hold.

@@ -1,6 +1,20 @@
 //! `keyless forward`: guests of several sessions on one node, with a hypervisor's Unix sockets.
 
-use rustix::process::Signal;
+use std::{
+    io::{ErrorKind, IoSlice, Read as _, Write as _},
+    mem::MaybeUninit,
+    net::{TcpListener, TcpStream},
+    os::{fd::AsFd as _, unix::net::UnixStream},
+    thread,
+    time::Duration,
+};
+
+use rustix::{
+    net::{
+        SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg, sockopt::set_socket_linger,
+    },
+    process::Signal,
+};
 use serde_json::json;
 
 use crate::{
@@ -99,6 +113,50 @@ fn over_tcp_a_token_admits() {
     let bare = ["forward", "--listen", "unix:/tmp/x", "--to", door, "--session", "s"];
     let seen = world.keyless(&bare).run();
     assert!(seen.exits(2).errors().contains("--token-file"), "{}", seen.errors());
+}
+
+/// In the clear and without a length, the end of the connection is the end of the answer. A funnel on this machine lends
+/// the forwarder its client's socket, which goes on to the sidecar.
+#[test]
+fn an_answer_that_breaks_off_does_not_look_whole() {
+    let mut world = World::empty();
+    let origin = TcpListener::bind("127.0.0.1:0").unwrap();
+    world.route("plain.test:80", &origin.local_addr().unwrap().to_string());
+    let node = Node::start(&world);
+    let guest = node.forwarder("thread-7");
+    let origin = thread::spawn(move || {
+        for linger in [Some(Duration::ZERO), None] {
+            let (mut stream, _) = origin.accept().unwrap();
+            stream.read_exact(&mut [0; "GET / HTTP/1.0\r\n\r\n".len()]).unwrap();
+            stream.write_all(b"HTTP/1.0 200 OK\r\n\r\nhalf of").unwrap();
+            // A reset overtakes what was not read yet.
+            stream.read_exact(&mut [0; 1]).unwrap();
+            set_socket_linger(&stream, linger).unwrap();
+        }
+    });
+    for breaks_off in [true, false] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        client.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        let (accepted, _) = listener.accept().unwrap();
+        let mut funnel = UnixStream::connect(&guest.socket).unwrap();
+        let descriptors = [accepted.as_fd()];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        assert!(control.push(SendAncillaryMessage::ScmRights(&descriptors)));
+        let preamble = [IoSlice::new(b"plain.test:80\n")];
+        sendmsg(&funnel, &preamble, &mut control, SendFlags::empty()).unwrap();
+        funnel.write_all(b"GET / HTTP/1.0\r\n\r\n").unwrap();
+        let mut answer = [0; "HTTP/1.0 200 OK\r\n\r\nhalf of".len()];
+        funnel.read_exact(&mut answer).unwrap();
+        assert!(answer.ends_with(b"half of"));
+        funnel.write_all(b".").unwrap();
+        assert_eq!(funnel.read(&mut [0]).unwrap(), 0);
+        drop((funnel, accepted));
+        let ended = client.read(&mut [0]).map_err(|error| error.kind());
+        assert_eq!(ended, if breaks_off { Err(ErrorKind::ConnectionReset) } else { Ok(0) });
+    }
+    origin.join().unwrap();
 }
 
 /// A snapshot that is restored later, elsewhere: same key and authority, another process.

@@ -9,6 +9,7 @@ use std::{fs, io, path::Path, sync::Arc, time::Duration};
 use keyless_core::{
     Code, Error, ForwardLine, ForwardToken, MAX_FORWARD_BYTES, SafeText, SessionId,
 };
+use keyless_egress::Handed;
 use keyless_guest::{VsockListener, accept_each};
 use rustix::process::geteuid;
 use tokio::{
@@ -34,7 +35,7 @@ pub(super) async fn serve_unix(listener: UnixListener, sessions: Arc<Sessions>) 
             let own = geteuid().as_raw();
             let peer = stream.peer_cred().map(|credentials| credentials.uid());
             if peer.is_ok_and(|uid| uid == own || uid == 0) {
-                serve(&sessions, None, stream).await;
+                serve(&sessions, None, Handed::new(stream)).await;
             } else {
                 sessions.engine.log_stranger(&Code::ProxyAuthRequired.into());
             }

@@ -100,14 +100,15 @@ impl Drop for Severable {
 }
 
 /// A funnel's connection over a Unix socket, and its client's own socket if that came with the first bytes.
-pub(super) struct Handed {
+pub struct Handed {
     inner: UnixStream,
     has_begun: bool,
     client: Option<OwnedFd>,
 }
 
 impl Handed {
-    pub(super) fn new(inner: UnixStream) -> Self {
+    /// Of an accepted connection, from which nothing was read yet.
+    pub fn new(inner: UnixStream) -> Self {
         Self { inner, has_begun: false, client: None }
     }
 

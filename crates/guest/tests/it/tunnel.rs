@@ -1,12 +1,12 @@
 //! Connections: what egress is told about them, and how bytes, ends and failures pass.
 
-use std::{net::Ipv4Addr, sync::Arc, time::Duration};
+use std::{io::ErrorKind, net::Ipv4Addr, sync::Arc, time::Duration};
 
 use futures_util::{FutureExt, future::BoxFuture};
-use keyless_guest::{Carrier, PreambleCarrier, Target};
+use keyless_guest::{Carrier, Link, PreambleCarrier, Target};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
+    net::{TcpListener, TcpStream},
     sync::Notify,
     time::timeout,
 };
@@ -136,7 +136,46 @@ async fn dropping_the_funnel_ends_its_connections() {
     let (_, mut far) = egress.accept().await;
     scene.funnel.abort();
     assert!(rest(&mut far).await.is_empty());
-    assert!(matches!(timeout(PATIENCE, client.read(&mut [0])).await.unwrap(), Ok(0) | Err(_)));
+    assert!(is_reset(&mut client).await);
+}
+
+/// To a client that is told no length, an end is the end of what it gets.
+#[tokio::test]
+async fn what_is_cut_on_one_side_is_cut_on_the_other() {
+    let egress = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let way_out = Link::Tcp(egress.local_addr().unwrap());
+    let scene = Scene::new(PreambleCarrier::new(way_out), 8);
+    let address = scene.resolve("a.test.").await;
+    for breaks_off in [true, false] {
+        let mut client = scene.connect(address).await;
+        let (mut far, _) = timeout(PATIENCE, egress.accept()).await.unwrap().unwrap();
+        far.write_all(b"half of").await.unwrap();
+        client.read_exact(&mut [0; 7]).await.unwrap();
+        let mut told = vec![0; format!("a.test:{}\n", scene.port).len()];
+        far.read_exact(&mut told).await.unwrap();
+        if breaks_off {
+            far.set_zero_linger().unwrap();
+        }
+        drop(far);
+        if breaks_off {
+            assert!(is_reset(&mut client).await);
+        } else {
+            assert!(rest(&mut client).await.is_empty(), "an end stays an end");
+        }
+    }
+    let client = scene.connect(address).await;
+    let (mut far, _) = timeout(PATIENCE, egress.accept()).await.unwrap().unwrap();
+    let mut told = vec![0; format!("a.test:{}\n", scene.port).len()];
+    far.read_exact(&mut told).await.unwrap();
+    client.set_zero_linger().unwrap();
+    drop(client);
+    assert!(is_reset(&mut far).await, "an upload that breaks off");
+}
+
+/// Whether the next that is heard is a reset.
+async fn is_reset(stream: &mut TcpStream) -> bool {
+    let heard = timeout(PATIENCE, stream.read(&mut [0])).await.unwrap();
+    heard.is_err_and(|error| error.kind() == ErrorKind::ConnectionReset)
 }
 
 /// Panics over one name, and reports the others.
