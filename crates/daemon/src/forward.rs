@@ -11,7 +11,7 @@ use futures_util::future::BoxFuture;
 use keyless_core::{
     Authority, Code, Error, ForwardLine, ForwardToken, MAX_PREAMBLE_BYTES, SafeText, SessionId,
 };
-use keyless_guest::{Duplex, Link, Listener, VsockListener, accept_each, splice};
+use keyless_guest::{Duplex, Link, Listener, VsockListener, accept_each, raise_open_files, splice};
 use tokio::{
     io::AsyncReadExt,
     sync::{Semaphore, mpsc},
@@ -80,6 +80,7 @@ pub fn start_forward(spec: ForwardSpec) -> BoxFuture<'static, Result<Forward, Er
 }
 
 async fn start(spec: ForwardSpec) -> Result<Forward, Error> {
+    raise_open_files();
     let token = spec.token.as_deref().map(read_token).transpose()?;
     check_admission(&spec.to, token.as_ref())?;
     // A fault that nobody has taken yet stands for those that come meanwhile.

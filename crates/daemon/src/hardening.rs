@@ -2,7 +2,7 @@
 
 use std::{io, sync::Arc};
 
-use rustix::process::{Resource, Rlimit, setrlimit};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::SIGXFSZ;
 
 use crate::system::{heeded, hide_memory};
@@ -21,6 +21,15 @@ pub fn settle_signals() {
 pub fn harden() {
     let _ = hide_memory();
     let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
+}
+
+/// Lets this process have as many open files as it may at all: each connection takes two or three. What it starts has
+/// the bound that this had, which is there for programs that use `select`.
+pub(crate) fn raise_open_files() {
+    let own = getrlimit(Resource::Nofile);
+    keyless_jail::jail_with_open_files(own.clone());
+    keyless_vault::run_programs_with_open_files(own);
+    keyless_guest::raise_open_files();
 }
 
 /// Ends this process by `signal`, as the command that it ran did, so that a shell sees the same.

@@ -58,6 +58,8 @@ pub use plan::{Bounds, ESCAPE_VARIABLES, OwnFile, Plan, Variable};
 pub use system::init_if_asked;
 /// Whether the caller is in a jail itself.
 pub use system::is_inside;
+/// The bound on open files that a command begins with.
+pub use system::jail_with_open_files;
 /// Where a connection wanted to go.
 pub use system::original_destination;
 /// Making a jail, its process, and jails that stand before they are needed.

@@ -38,6 +38,7 @@ pub use reserve::{Outlook, Reserve};
 pub use spawn::{JailProcess, check, spawn};
 pub(crate) use sys::account_home;
 pub use sys::{
-    clock_in_step, close_on_exec_above_stderr, hear_of_children, ignored_by_caller, start_ignoring,
+    clock_in_step, close_on_exec_above_stderr, hear_of_children, ignored_by_caller,
+    jail_with_open_files, start_ignoring,
 };
 pub use trust::trust_on_this_machine;

@@ -65,7 +65,8 @@ pub use crate::{
     source::{
         Answer, Capabilities, Capability, Held, HttpAnswer, HttpFault, HttpRequest,
         KEYLESS_SECRETS_FILE, MAX_ANSWER_BYTES, MAX_VALUE_BYTES, MountedValues, Reading,
-        SecretsFile, SourceHttp, SourceKind, State, Warning, drop_mark, variables_with_value,
+        SecretsFile, SourceHttp, SourceKind, State, Warning, drop_mark,
+        run_programs_with_open_files, variables_with_value,
     },
     upkeep::{EXPIRING_DAYS, Freshness, RotationMethod, Upkeep},
     vault::{

@@ -56,6 +56,7 @@ pub use self::{
     http::{HttpAnswer, HttpFault, HttpRequest, MAX_ANSWER_BYTES, SourceHttp},
     keepass::read_anything as read_keepass,
     mounted::MountedValues,
+    program::run_programs_with_open_files,
     secrets_file::{KEYLESS_SECRETS_FILE, SecretsFile, variables_with_value},
 };
 use crate::metadata::SourceConfig;

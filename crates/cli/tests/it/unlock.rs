@@ -482,6 +482,36 @@ fn the_broker_keeps_nothing_open_of_who_started_it() {
     world.keyless(&["lock"]).run().ok();
 }
 
+/// The usual bound on open files is there for programs that use `select`, and too low for a broker's connections.
+#[test]
+fn the_broker_may_open_many_files_and_what_it_starts_has_the_usual_bound() {
+    let world = World::with_token();
+    let bounded = |words: &str| {
+        let script = format!("ulimit -Sn 512; exec \"$0\" {words}");
+        let script = ["sh", "-c", &script, crate::invocation::KEYLESS];
+        world.keyless(&[]).instead(&script).run().ok()
+    };
+    let soft_and_hard = |pid: u64| {
+        let limits = fs::read_to_string(format!("/proc/{pid}/limits")).unwrap();
+        let line = limits.lines().find_map(|line| line.strip_prefix("Max open files")).unwrap();
+        let mut words = line.split_whitespace().map(str::to_owned);
+        (words.next().unwrap(), words.next().unwrap())
+    };
+    bounded("unlock --for 10m");
+    let (soft, hard) = soft_and_hard(status(&world)["broker"]["pid"].as_u64().unwrap());
+    assert_eq!(soft, hard);
+    assert_eq!(bounded("exec -- 'ulimit -Sn'"), "512\n", "in a jail of the broker's");
+    let says_its_own = "sh -c 'sleep 0.5; ulimit -Sn'";
+    assert_eq!(bounded(&format!("run -- {says_its_own}")), "512\n");
+    let and_its_parents = "sh -c 'sleep 0.5; ulimit -Sn; grep files /proc/$PPID/limits'";
+    let seen = bounded(&format!("run --no-jail -- {and_its_parents}"));
+    let (own, parents) = seen.split_once('\n').unwrap();
+    assert_eq!(own, "512");
+    assert_eq!(parents.split_whitespace().nth(3), Some(&*hard), "{parents}");
+    world.keyless(&["lock"]).run().ok();
+    assert_eq!(bounded(&format!("run -- {says_its_own}")), "512\n", "without a broker");
+}
+
 /// A test runner's scratch folder, say: deeper than a socket's address has room for.
 #[test]
 fn a_home_may_lie_deep_or_be_named_from_here() {

@@ -14,6 +14,7 @@ use keyless_jail::{FunnelSockets, JailError, Jailed, Plan, Variable};
 use super::{Ended, RunSpec, SessionHandle, signals::Caught};
 use crate::{
     environment::{Changes, command_environment},
+    hardening::raise_open_files,
     places::KEYLESS_AGENT_SOCKET,
 };
 
@@ -55,6 +56,7 @@ pub(super) async fn run(spec: &RunSpec, session: &SessionHandle) -> Result<Ended
     };
     let signals = Caught::begin()?;
     let jailed = spawn_jail(plan).await?;
+    raise_open_files();
     serve_jail(jailed, session.carrier(), signals).await
 }
 

@@ -7,6 +7,7 @@ use keyless_core::{Code, Error, SafeText};
 use super::{Ended, RunSpec, SessionHandle, signals::Caught};
 use crate::{
     environment::{Changes, command_environment, proxy_variables},
+    hardening::raise_open_files,
     places::unusable,
 };
 
@@ -37,6 +38,7 @@ pub(super) async fn run(spec: &RunSpec, session: &SessionHandle) -> Result<Ended
         };
         Error::with(code, SafeText::default().as_they_wrote(&program.to_string_lossy()))
     })?;
+    raise_open_files();
     let forwarding = signals.forward_to_pid(child.id());
     let status = child.wait().await.map_err(|_| Error::new(Code::Internal))?;
     forwarding.stop();

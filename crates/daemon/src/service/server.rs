@@ -29,6 +29,7 @@ use crate::{
     caution::LastManifest,
     config::{Config, NlConfig},
     desktop,
+    hardening::raise_open_files,
     liveness::LivenessChecks,
     log_keeping::{annotate_log, keep_log},
     nl::{Listeners, NlService, Telling, end_revoked, keep_phases, tell_all, tidy_agents},
@@ -118,6 +119,7 @@ async fn serve_to_the_end(
     config: &Config,
     ready: Box<dyn FnOnce(Option<SocketAddr>) + '_>,
 ) -> Result<(), Error> {
+    raise_open_files();
     let mut stop = Stop::listen()?;
     // To a service SIGHUP says that its files have changed, to who has a terminal that this is gone.
     let has_terminal = fs::File::open("/dev/tty").is_ok();

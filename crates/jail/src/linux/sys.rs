@@ -11,11 +11,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::io::FdFlags;
 use rustix::path::Arg;
-use rustix::process::{Pid, Signal};
+use rustix::process::{Pid, Resource, Rlimit, Signal};
 use rustix::thread::UnshareFlags;
 
 /// The home that the system has on record for the user of this process; `HOME` may say another.
@@ -96,13 +97,25 @@ pub(crate) fn adopt(fd: RawFd) -> Option<OwnedFd> {
     Some(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
+/// The bound on open files with which jails begin, where it is not that of this process.
+static OPEN_FILES: OnceLock<Rlimit> = OnceLock::new();
+
+/// Has jails begin with this bound on open files, whatever that of this process becomes. The first word holds.
+pub fn jail_with_open_files(limit: Rlimit) {
+    let _ = OPEN_FILES.set(limit);
+}
+
 /// Leaves `fds` open in the process that `command` starts. They must live until it is started.
 pub(crate) fn inherit(command: &mut Command, fds: &[BorrowedFd<'_>]) {
     let numbers: Vec<RawFd> = fds.iter().map(AsRawFd::as_raw_fd).collect();
-    // SAFETY: between fork and exec the closure makes one system call per descriptor and allocates
+    let open_files = OPEN_FILES.get().cloned();
+    // SAFETY: between fork and exec the closure makes one system call per descriptor, one for the bound, and allocates
     // nothing; the numbers stay open as the caller owns them until after the start.
     unsafe {
         command.pre_exec(move || {
+            if let Some(limit) = open_files.clone() {
+                rustix::process::setrlimit(Resource::Nofile, limit)?;
+            }
             for number in &numbers {
                 rustix::io::fcntl_setfd(BorrowedFd::borrow_raw(*number), FdFlags::empty())?;
             }

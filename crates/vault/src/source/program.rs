@@ -6,11 +6,12 @@ use std::{
     os::unix::{fs::MetadataExt, process::ExitStatusExt},
     path::{Path, PathBuf},
     process::{ExitStatus, Stdio},
+    sync::OnceLock,
 };
 
 use data_encoding::HEXLOWER;
 use keyless_core::SafeText;
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process_group};
 use sha2::{Digest, Sha256};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWriteExt},
@@ -26,6 +27,14 @@ use super::{
     supply::{Setting, Supply},
 };
 use crate::router::optional;
+
+/// The bound on open files with which programs run, where it is not that of this process.
+static OPEN_FILES: OnceLock<Rlimit> = OnceLock::new();
+
+/// Has programs of sources run with this bound on open files, whatever that of this process becomes. The first word holds.
+pub fn run_programs_with_open_files(limit: Rlimit) {
+    let _ = OPEN_FILES.set(limit);
+}
 
 const MAX_OUTPUT: usize = 1024 * 1024;
 /// Variables that such programs need to find their user and a person.
@@ -52,6 +61,19 @@ pub(crate) struct Program {
     checksum: Option<String>,
     environment: Vec<(String, Setting)>,
 }
+
+/// As soon as it has begun: what comes between fork and exec can't be had without `unsafe`.
+#[cfg(target_os = "linux")]
+fn lower_open_files(pid: Option<Pid>) {
+    if let Some((limit, pid)) = OPEN_FILES.get().cloned().zip(pid) {
+        // One that has ended by now needs none.
+        let _ = rustix::process::prlimit(Some(pid), Resource::Nofile, limit);
+    }
+}
+
+/// No other system lets one process do that to another.
+#[cfg(not(target_os = "linux"))]
+fn lower_open_files(_pid: Option<Pid>) {}
 
 /// A program and all that it started, killed when it is dropped.
 struct Group(Option<Pid>);
@@ -148,7 +170,9 @@ impl Program {
             .kill_on_drop(true)
             .spawn()
             .map_err(|_| self.missing())?;
-        let mut group = Group(child.id().and_then(|id| Pid::from_raw(id.cast_signed())));
+        let pid = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
+        lower_open_files(pid);
+        let mut group = Group(pid);
         let (stdin, stdout, stderr) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let write = async {
