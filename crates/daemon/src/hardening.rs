@@ -27,7 +27,7 @@ pub fn harden() {
 /// the bound that this had, which is there for programs that use `select`.
 pub(crate) fn raise_open_files() {
     let own = getrlimit(Resource::Nofile);
-    keyless_jail::jail_with_open_files(own.clone());
+    keyless_jail::jail_with_open_files(own);
     keyless_vault::run_programs_with_open_files(own);
     keyless_guest::raise_open_files();
 }

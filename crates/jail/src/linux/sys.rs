@@ -108,12 +108,12 @@ pub fn jail_with_open_files(limit: Rlimit) {
 /// Leaves `fds` open in the process that `command` starts. They must live until it is started.
 pub(crate) fn inherit(command: &mut Command, fds: &[BorrowedFd<'_>]) {
     let numbers: Vec<RawFd> = fds.iter().map(AsRawFd::as_raw_fd).collect();
-    let open_files = OPEN_FILES.get().cloned();
+    let open_files = OPEN_FILES.get().copied();
     // SAFETY: between fork and exec the closure makes one system call per descriptor, one for the bound, and allocates
     // nothing; the numbers stay open as the caller owns them until after the start.
     unsafe {
         command.pre_exec(move || {
-            if let Some(limit) = open_files.clone() {
+            if let Some(limit) = open_files {
                 rustix::process::setrlimit(Resource::Nofile, limit)?;
             }
             for number in &numbers {

@@ -1,6 +1,8 @@
 use std::fs;
+use std::io::Read as _;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;
+use std::process::{Command, Stdio};
 
 use serde_json::json;
 
@@ -157,6 +159,28 @@ fn sockets_of_the_host_refuse_and_their_list_is_empty() {
         let text = scene.with("show", vec![json!(path)]).play().text();
         assert_eq!(text, "connected\n", "{}", path.display());
     }
+}
+
+#[test]
+fn a_socket_with_a_relative_path_refuses_too() {
+    let top = tempfile::tempdir_in("/var/tmp").expect("a folder");
+    let folder = top.path().join("a/project");
+    fs::create_dir_all(folder.join("run")).expect("made");
+    let listen = "import socket\ns=socket.socket(socket.AF_UNIX)\n\
+        s.bind('run/agent.sock'); s.listen(); print('listening', flush=True); input()";
+    let mut server = Command::new("/usr/bin/python3");
+    server.args(["-c", listen]).current_dir(&folder).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut server = server.spawn().expect("started");
+    let mut said = [0; "listening\n".len()];
+    server.stdout.as_mut().expect("piped").read_exact(&mut said).expect("said");
+    let path = folder.join("run/agent.sock");
+    let connect = "import socket,sys\ns=socket.socket(socket.AF_UNIX)\n\
+        try: s.connect(sys.argv[1]); print('connected')\nexcept OSError as e: print(type(e).__name__)";
+    let text = Scene::new(&["/usr/bin/python3", "-c", connect, path.to_str().expect("text")]);
+    let text = text.play().text();
+    drop(server.stdin.take());
+    server.wait().expect("ended");
+    assert_ne!(text, "connected\n");
 }
 
 #[test]

@@ -65,7 +65,7 @@ pub(crate) struct Program {
 /// As soon as it has begun: what comes between fork and exec can't be had without `unsafe`.
 #[cfg(target_os = "linux")]
 fn lower_open_files(pid: Option<Pid>) {
-    if let Some((limit, pid)) = OPEN_FILES.get().cloned().zip(pid) {
+    if let Some((limit, pid)) = OPEN_FILES.get().copied().zip(pid) {
         // One that has ended by now needs none.
         let _ = rustix::process::prlimit(Some(pid), Resource::Nofile, limit);
     }

@@ -25,20 +25,27 @@ pub(crate) struct Surroundings {
     pub(crate) mounts: String,
 }
 
-/// The kernel's list of sockets: of the network namespace in which it was opened, wherever it is read.
-pub(crate) struct SocketList(Option<File>);
+/// The kernel's list of the sockets of this network namespace, and where those are that stand in it by relative paths.
+/// Looked up before the init has namespaces of its own, from which neither is to be seen.
+pub(crate) struct SocketList {
+    listed: String,
+    relative: Vec<PathBuf>,
+}
 
 impl SocketList {
     pub(crate) fn open() -> Self {
-        Self(File::open("/proc/net/unix").ok())
+        let listed = File::open("/proc/net/unix").map(kernel_list).unwrap_or_default();
+        let listed = String::from_utf8_lossy(&listed).into_owned();
+        let relative = relative_sockets(&listed);
+        Self { listed, relative }
     }
 }
 
 impl Surroundings {
-    pub(crate) fn read(ground: &Ground, SocketList(sockets): SocketList) -> Self {
-        let listed = sockets.map(kernel_list).unwrap_or_default();
+    pub(crate) fn read(ground: &Ground, sockets: SocketList) -> Self {
         let mounts = mount_list();
-        let mut ways_out = bound_sockets(&String::from_utf8_lossy(&listed));
+        let mut ways_out = bound_sockets(&sockets.listed);
+        ways_out.extend(sockets.relative);
         // A name may be one of another mount namespace, and something else in ours.
         ways_out.retain(|path| path.metadata().is_ok_and(|file| file.file_type().is_socket()));
         ways_out.extend(kernel_mounts(&mounts));
@@ -92,13 +99,44 @@ fn gathering_places() -> Vec<(PathBuf, u32)> {
     shared.into_iter().map(|path| (path.into(), 0o1777)).chain([(tmux, 0o700)]).collect()
 }
 
-/// The paths in `/proc/net/unix`: every socket bound in this network namespace.
+/// The absolute paths in `/proc/net/unix`: every socket bound in this network namespace.
 fn bound_sockets(listed: &str) -> Vec<PathBuf> {
-    let path = |line: &str| line.find(" /").map(|start| PathBuf::from(&line[start + 1..]));
-    let mut paths: Vec<PathBuf> = listed.lines().filter_map(path).collect();
+    let mut paths: Vec<PathBuf> =
+        socket_names(listed).filter(|name| name.starts_with('/')).map(PathBuf::from).collect();
     paths.sort();
     paths.dedup();
     paths
+}
+
+/// Sockets that were bound by a relative path. It began at the working directory of a process, which is likely to be
+/// there still; those of other users' processes can't be seen.
+fn relative_sockets(listed: &str) -> Vec<PathBuf> {
+    let mut names: Vec<&str> =
+        socket_names(listed).filter(|name| !name.starts_with(['/', '@'])).collect();
+    names.sort_unstable();
+    names.dedup();
+    if names.is_empty() {
+        return Vec::new();
+    }
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let mut folders: Vec<PathBuf> =
+        processes.filter_map(|process| fs::read_link(process.path().join("cwd")).ok()).collect();
+    folders.sort();
+    folders.dedup();
+    let places = folders.iter().flat_map(|folder| names.iter().map(|name| folder.join(name)));
+    places.filter(|path| path.metadata().is_ok_and(|file| file.file_type().is_socket())).collect()
+}
+
+/// What stands behind seven columns, which may be aligned.
+fn socket_names(listed: &str) -> impl Iterator<Item = &str> {
+    let name = |line: &'_ str| -> Option<usize> {
+        let mut rest = line;
+        for _ in 0..7 {
+            rest = rest.trim_start_matches(' ').split_once(' ')?.1;
+        }
+        Some(line.len() - rest.len())
+    };
+    listed.lines().skip(1).filter_map(move |line| Some(&line[name(line)?..]))
 }
 
 /// Sockets that are mounted by themselves, as containers get that of their host: they are bound in another network namespace,
@@ -171,8 +209,11 @@ mod tests {
         let listed = "Num       RefCount Protocol Flags    Type St Inode Path\n\
             0000000000000000: 00000002 00000000 00010000 0001 01 18273 /tmp/a b/agent.1\n\
             0000000000000000: 00000003 00000000 00000000 0001 03 18274\n\
+            0000000000000000: 00000002 00000000 00010000 0001 01   275 run/a /b.sock\n\
             0000000000000000: 00000002 00000000 00010000 0001 01 18275 @/tmp/.X11-unix/X0\n";
         assert_eq!(bound_sockets(listed), [PathBuf::from("/tmp/a b/agent.1")]);
+        let names: Vec<_> = socket_names(listed).collect();
+        assert_eq!(names, ["/tmp/a b/agent.1", "run/a /b.sock", "@/tmp/.X11-unix/X0"]);
     }
 
     #[test]
