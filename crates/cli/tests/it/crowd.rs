@@ -5,6 +5,7 @@ use std::{
     fs,
     io::{Read as _, Write as _},
     net::TcpStream,
+    process::Command,
 };
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -14,6 +15,7 @@ use serde_json::json;
 use crate::{
     fleet::started,
     mcp::{Agent, approve, gated, pending, unlock},
+    proxy::{CATALOG, Sidecar},
     world::{ALLOWED, EVIL, PATIENCE, TOKEN, World},
 };
 
@@ -37,8 +39,17 @@ fn tunnel(address: &str, credential: &str) -> (TcpStream, String) {
 
 /// Resident memory in KiB.
 fn resident(pid: u32) -> u64 {
+    memory(pid, "VmRSS:")
+}
+
+/// The most that it ever was.
+fn peak(pid: u32) -> u64 {
+    memory(pid, "VmHWM:")
+}
+
+fn memory(pid: u32, what: &str) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix(what)).unwrap();
     line.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
@@ -71,6 +82,54 @@ fn two_thousand_idle_tunnels_take_little_and_one_more_is_told_so() {
         answer.starts_with("HTTP/1.1 503") && answer.contains("too_many_connections"),
         "{answer}"
     );
+}
+
+/// (e) 33.
+#[test]
+fn a_large_upload_without_a_placeholder_arrives_as_it_was() {
+    const SIZE: usize = 100 << 20;
+    let mut world = World::empty();
+    let origin = world.origin_with(ALLOWED, |options| options.keep(SIZE + 1));
+    // Where a body may be swapped, one that streams may become longer yet: its length is not told in advance.
+    let catalog = format!("{CATALOG}      locations: [header]\n");
+    world.home.write("operator/catalog.yaml", catalog).unwrap();
+    world.home.write("operator/mounted/api/token", world.canary.value()).unwrap();
+    let keeping = Sidecar::start_with(&world, &[]);
+    // No placeholder, and nothing that repeats.
+    let mut state = 1_u64;
+    let words = (0..SIZE / 8).flat_map(|_| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_le_bytes()
+    });
+    let bytes: Vec<u8> = words.collect();
+    let file = world.home.work().join("upload");
+    fs::write(&file, &bytes).unwrap();
+    let send = |sidecar: &Sidecar<'_>, file: &str| {
+        let (proxy, ca) = (sidecar.word("proxy_url"), sidecar.word("ca"));
+        let mut curl = Command::new("curl");
+        curl.args(["-sS", "-o", "/dev/null", "-w", "%{http_code}", "-x", proxy, "--cacert", ca]);
+        let output = curl.args(["-T", file, "https://api.allowed.test/sink"]).output();
+        let output = output.unwrap();
+        assert_eq!(output.stdout, b"200", "{}", String::from_utf8_lossy(&output.stderr));
+    };
+    let upload = |sidecar: &Sidecar<'_>| {
+        send(sidecar, "/etc/hostname");
+        origin.clear();
+        let before = peak(sidecar.process.pid());
+        send(sidecar, file.to_str().unwrap());
+        let grown = peak(sidecar.process.pid()) - before;
+        assert!(grown < 16 << 10, "{grown} KiB");
+        let request = origin.requests().remove(0);
+        assert!(request.complete && request.body == bytes);
+        request.header("content-length")
+    };
+    assert_eq!(upload(&keeping), Some(SIZE.to_string()));
+    drop(keeping);
+    world.home.write("operator/catalog.yaml", CATALOG).unwrap();
+    assert_eq!(upload(&Sidecar::start_with(&world, &[])), None);
+    fs::remove_file(file).unwrap();
 }
 
 /// One broker, one store, one secret: nobody waits in vain, and the log has all of them in its one chain.

@@ -102,7 +102,8 @@ def connect(proxy, credential, target):
     lines = answer.decode().split("\r\n")
     refused = [line.split(": ")[1] for line in lines if line.lower().startswith("x-keyless-refused")]
     said = refused[0] if refused else lines[0].split(" ")[1]
-    return {"said": said, "seconds": time.monotonic() - began}
+    status = int(lines[0].split(" ")[1])
+    return {"said": said, "status": status, "seconds": time.monotonic() - began}
 
 
 def main():
