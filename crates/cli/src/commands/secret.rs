@@ -147,11 +147,11 @@ async fn rotate(ui: &Ui, args: RotateArgs) -> Result<(), Error> {
     let value = prompt::value(ui, &args.value)?;
     let is_short = !keyless_daemon::is_looked_for(&value);
     let known = vault.show(&args.path).await?;
-    let expired = known.metadata.upkeep.expires_at.is_some();
+    let forgets = !known.lacks_value() && known.metadata.upkeep.expires_at.is_some();
     let kept_at = vault.kept_at(&known);
     let operator = operator(vault, args.value.allow_weak).checking(&places, when(args.save));
     let version = ui.wait("Saving", Box::pin(operator.rotate(&args.path, value))).await?;
-    if expired {
+    if forgets {
         ui.warn("the old value's date is forgotten; keyless secret set --expires DATE gives the new one's");
     }
     warn_of_short(ui, is_short);

@@ -109,7 +109,7 @@ impl Vault {
 
     /// Puts a new value in use; the versions before it stay sealed as long as the secret's
     /// retention says. The date on which the old value ended says nothing of the new one and is
-    /// forgotten. Gives the new version.
+    /// forgotten; one that was given before there was a value is the first one's and stays. Gives the new version.
     ///
     /// Fails with [`Code::SecretNotFound`], [`Code::ValueRefused`] or [`Code::Usage`] (the source
     /// keeps its own values).
@@ -160,7 +160,8 @@ impl Vault {
             let row = self.seal_version(path, &secret.metadata, value, version, now)?;
             let mut changes = vec![Change::InsertVersion(row)];
             changes.extend(outlived(path, secret, secret.metadata.retention, now));
-            if secret.pinned.is_some() || secret.metadata.upkeep.expires_at.is_some() {
+            let forgets = secret.current().is_some() && secret.metadata.upkeep.expires_at.is_some();
+            if secret.pinned.is_some() || forgets {
                 let mut metadata = secret.metadata.clone();
                 metadata.upkeep.expires_at = None;
                 let row = to_row(path, &metadata, secret.created_at, now);

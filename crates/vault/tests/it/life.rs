@@ -5,8 +5,8 @@ use std::{fs, os::unix::fs::PermissionsExt};
 use keyless_core::{Code, Error};
 use keyless_store::{AuditLog, Store};
 use keyless_vault::{
-    Entries, EnvName, Factor, KdfCost, Metadata, NewSecret, RecoveryPhrase, SourceConfig, Vault,
-    Warning,
+    Entries, EnvName, Factor, KdfCost, Metadata, NewSecret, RecoveryPhrase, SourceConfig, Upkeep,
+    Vault, Warning,
 };
 use zeroize::Zeroizing;
 
@@ -22,6 +22,7 @@ on_both! {
     values_must_fit_their_use
     what_was_said_meanwhile_stays
     a_fresh_value_is_none_that_others_know
+    a_day_that_was_said_before_the_first_value_is_that_values
     the_audit_log_is_sealed_with_its_key
 }
 
@@ -156,6 +157,21 @@ async fn a_fresh_value_is_none_that_others_know(engine: Engine) {
     assert_eq!(code(vault.open(&at).await), Code::SecretCompromised);
     assert_eq!(vault.put(&at, value("third-value"), Entries::untold()).await.unwrap(), 3);
     assert_eq!(opened(vault, "team/github/token").await, "third-value");
+}
+
+/// It is no old value's, which a later one's is.
+async fn a_day_that_was_said_before_the_first_value_is_that_values(engine: Engine) {
+    let scene = Scene::on(engine).await;
+    let (vault, at) = (&scene.vault, path("team/github/token"));
+    let day = Some(jiff::civil::date(2031, 1, 31));
+    let upkeep = Upkeep { expires_at: day, rotate_every_days: Some(30), ..Upkeep::default() };
+    let metadata = Metadata { upkeep, ..bound() };
+    vault.add(at.clone(), metadata, None, Entries::untold()).await.unwrap();
+    let said = async || vault.show(&at).await.unwrap().metadata.upkeep;
+    vault.put(&at, value("first-value"), Entries::untold()).await.unwrap();
+    assert_eq!(said().await.expires_at, day);
+    vault.put(&at, value("second-value"), Entries::untold()).await.unwrap();
+    assert_eq!((said().await.expires_at, said().await.rotate_every_days), (None, Some(30)));
 }
 
 async fn values_must_fit_their_use(engine: Engine) {
