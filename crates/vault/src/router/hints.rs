@@ -12,7 +12,9 @@ pub(super) fn hint(report: &SourceReport, lacks: bool) -> Option<&'static str> {
             Some("a secret that it is asked with can't be opened: keyless doctor says which")
         }
         (State::Available, None | Some(State::Available)) => None,
-        (State::Available, Some(State::Locked)) => Some(refused(&report.kind)),
+        (State::Available, Some(State::Locked)) => {
+            Some("it is open now: keyless source check asks for each value again")
+        }
         (State::Available, Some(_)) => {
             Some("it can be asked now: keyless source check says what fails, and with which secret")
         }
@@ -20,22 +22,6 @@ pub(super) fn hint(report: &SourceReport, lacks: bool) -> Option<&'static str> {
         (State::NeedsCredential, _) => Some(lacks_credential(&report.kind)),
         (State::NotInstalled, _) => Some(not_installed(&report.kind)),
         (State::Unavailable, _) => Some(unavailable(&report.kind)),
-    }
-}
-
-/// It lets its credential in, and did not give what was asked.
-fn refused(kind: &str) -> &'static str {
-    match kind {
-        "openbao" | "vault" => {
-            "if keyless source check still fails, its token's policy has to allow read of MOUNT/data/PATH"
-        }
-        "aws-secrets-manager" => {
-            "if keyless source check still fails, its key has to be allowed secretsmanager:GetSecretValue, and kms:Decrypt"
-        }
-        "aws-ssm" => {
-            "if keyless source check still fails, its key has to be allowed ssm:GetParameter, and kms:Decrypt"
-        }
-        _ => "it is open now: keyless source check asks for each value again",
     }
 }
 
@@ -120,9 +106,7 @@ mod tests {
         assert_eq!(available("vault", None), None);
         assert_eq!(available("vault", Some("available")), None);
         for (kind, last, expected) in [
-            ("vault", "locked", "policy"),
-            ("aws-secrets-manager", "locked", "secretsmanager:GetSecretValue"),
-            ("aws-ssm", "locked", "ssm:GetParameter"),
+            ("vault", "locked", "open now"),
             ("pass", "locked", "open now"),
             ("vault", "unavailable", "source check"),
         ] {

@@ -39,7 +39,7 @@ const NO_KEYS: &str = "the secret is no JSON object, so that it has no keys: lea
 /// Most are about one secret, or one request, and none of the source.
 /// Source: <https://docs.aws.amazon.com/secretsmanager/latest/apireference/CommonErrors.html>
 const REFUSALS: &[(&str, State, &str)] = &[
-    (DENIED, State::Locked, "its key is not allowed to do this"),
+    ("AccessDeniedException", State::Available, NOT_ALLOWED),
     ("DecryptionFailure", State::Available, "AWS can't decrypt the secret: its KMS key"),
     ("EncryptionFailure", State::Available, "AWS can't encrypt the value: the secret's KMS key"),
     ("ExpiredTokenException", State::Locked, "its key has ended"),
@@ -65,7 +65,7 @@ const REFUSALS: &[(&str, State, &str)] = &[
         "the account, or the secret, has as much as it may",
     ),
     ("MissingAuthenticationTokenException", State::Locked, "its key does not fit"),
-    ("NotAuthorized", State::Locked, "its key is not allowed to do this"),
+    ("NotAuthorized", State::Available, NOT_ALLOWED),
     ("OptInRequired", State::Locked, "the account may not use this service"),
     ("ParameterLimitExceeded", State::Available, "the account has as many parameters as it may"),
     ("RequestExpired", State::Locked, "this machine's clock is wrong"),
@@ -75,7 +75,8 @@ const REFUSALS: &[(&str, State, &str)] = &[
     ("UnrecognizedClientException", State::Locked, "AWS knows no such access_key_id"),
     ("ValidationException", State::Available, "AWS takes no such name or value"),
 ];
-const DENIED: &str = "AccessDeniedException";
+/// It was let in, and what it may is said name by name.
+const NOT_ALLOWED: &str = "its key is not allowed to do this; reading takes secretsmanager:GetSecretValue or ssm:GetParameter, and kms:Decrypt";
 
 /// Which of the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -379,9 +380,7 @@ impl Backend for AwsSource {
             // A name that nothing has: whoever may ask is told that it is not there. A key that may read a few names
             // is denied this one, and was let in for that.
             match self.look_up("keyless-source-check", with).await {
-                Ok(answer) if answer.status == 200 || kind_of(&answer) == DENIED => {
-                    State::Available
-                }
+                Ok(answer) if answer.status == 200 => State::Available,
                 Ok(answer) => {
                     refusal(&answer).map_or_else(|fault| fault.state, |()| State::Available)
                 }

@@ -33,6 +33,8 @@ use crate::{
 
 /// Between the mount, which may have slashes, and the path: no path has two of them in a row.
 const BELOW: &str = "//";
+/// Of a token that the server lets in.
+const CLOSED: &str = "the server answered 403: its token's policy does not allow this; reading takes read of MOUNT/data/PATH, writing create and update";
 
 /// One server and mount.
 pub(crate) struct VaultSource {
@@ -197,7 +199,7 @@ impl VaultSource {
             200 => Ok(Some(answer)),
             404 if serde_json::from_slice::<Secret<'_>>(&answer.body).is_ok() => Ok(Some(answer)),
             404 => Ok(None),
-            status => Err(self.refused(status)),
+            status => Err(self.refused(status, token).await),
         }
     }
 
@@ -213,14 +215,25 @@ impl VaultSource {
                 Ok(listing.data.keys)
             }
             404 => Ok(Vec::new()),
-            status => Err(self.refused(status)),
+            status => Err(self.refused(status, token).await),
         }
     }
 
-    /// A token that ended early is not used again.
-    fn refused(&self, status: u16) -> SourceFault {
+    /// Why nothing was given. With 403 the server says of a token that has ended what it says of one that may not have this:
+    /// it is asked which. A token that ended early is not used again.
+    async fn refused(&self, status: u16, token: &str) -> SourceFault {
+        if status == 403 && self.look_up(token).await.is_ok_and(|answer| answer == 200) {
+            return SourceFault::new(State::Available, CLOSED);
+        }
         self.forget();
         refusal(status)
+    }
+
+    /// The status that the server answers about the token itself.
+    async fn look_up(&self, token: &str) -> Result<u16, SourceFault> {
+        let url = format!("{}/v1/auth/token/lookup-self", self.address);
+        let asked = HttpRequest::new("GET", url).header("x-vault-token", token);
+        Ok(self.send(asked).await?.status)
     }
 
     fn url(&self, Place { mount, path, .. }: &Place<'_>) -> String {
@@ -260,11 +273,9 @@ impl Backend for VaultSource {
                 Ok(token) => token,
                 Err(fault) => return fault.state,
             };
-            let url = format!("{}/v1/auth/token/lookup-self", self.address);
-            let asked = HttpRequest::new("GET", url).header("x-vault-token", &token);
-            match self.send(asked).await {
-                Ok(HttpAnswer { status: 200, .. }) => State::Available,
-                Ok(HttpAnswer { status, .. }) => refusal(status).state,
+            match self.look_up(&token).await {
+                Ok(200) => State::Available,
+                Ok(status) => refusal(status).state,
                 Err(fault) => fault.state,
             }
         })
@@ -278,7 +289,9 @@ impl Backend for VaultSource {
             while let Some(folder) = folders.pop() {
                 let keys = match self.keys(&folder, &token).await {
                     // A policy may leave out folders of what it lets be listed.
-                    Err(fault) if fault.state == State::Locked && folder != self.browse_below => {
+                    Err(SourceFault { state: State::Available | State::Locked, .. })
+                        if folder != self.browse_below =>
+                    {
                         continue;
                     }
                     asked => asked?,
@@ -348,7 +361,7 @@ impl Backend for VaultSource {
                     State::Available,
                     "somebody else wrote in between; try again",
                 )),
-                status => Err(refusal(status)),
+                status => Err(self.refused(status, &token).await),
             }
         })
     }

@@ -147,7 +147,7 @@ async fn a_fault_of_one_secret_is_none_of_the_source() {
     use State::{Available, Locked, Unavailable};
     const SCHEDULED: &str = r#"{"__type":"com.amazonaws#InvalidRequestException"}"#;
     for (reference, status, body, state, outcome, words) in [
-        ("a", 400, r#"{"__type":"AccessDeniedException"}"#, Available, Locked, "not allowed"),
+        ("a", 400, r#"{"__type":"AccessDeniedException"}"#, Available, Available, "GetSecretValue"),
         ("a", 400, r#"{"__type":"InvalidSignatureException"}"#, Locked, Locked, "clock"),
         ("a", 400, SCHEDULED, Available, Available, "scheduled for deletion"),
         ("a", 400, r#"{"__type":"ThrottlingException"}"#, Unavailable, Unavailable, "too often"),
