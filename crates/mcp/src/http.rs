@@ -5,6 +5,7 @@
 //! on loopback alone.
 
 mod events;
+mod sessions;
 
 use std::{convert::Infallible, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -25,7 +26,7 @@ use tokio::{
     sync::Semaphore,
 };
 
-use self::events::Events;
+use self::{events::Events, sessions::Sessions};
 use crate::{message, server::Server};
 
 /// Where the endpoint is.
@@ -42,7 +43,7 @@ const MAX_REQUEST: usize = 1024 * 1024;
 /// Pages of this machine's own, such as an inspector's, under any port.
 const OWN_ORIGINS: [&str; 3] = ["http://127.0.0.1:*", "http://[::1]:*", "http://localhost:*"];
 
-type Endpoint = StreamableHttpService<Server, LocalSessionManager>;
+type Endpoint = StreamableHttpService<Server, Sessions>;
 type Answer = Response<BoxBody<Bytes, Infallible>>;
 type Body = BoxBody<Bytes, hyper::Error>;
 
@@ -103,7 +104,8 @@ async fn serve_listener(
     config.allowed_origins.push(format!("http://{}:*", url_host(address)));
     let mut sessions = LocalSessionManager::default().with_event_store(Arc::<Events>::default());
     sessions.session_config.keep_alive = Some(IDLE_TIME);
-    let endpoint = Endpoint::new(move || Ok(server.clone()), Arc::new(sessions), config);
+    let endpoint =
+        Endpoint::new(move || Ok(server.clone()), Arc::new(Sessions::new(sessions)), config);
     let (endpoint, credential) = (Arc::new(endpoint), Arc::new(credential));
     let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     loop {

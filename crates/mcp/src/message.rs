@@ -1,9 +1,13 @@
 //! What is a message of JSON-RPC, and the answer to what is none. Pure.
 
+mod waiting;
+
 use keyless_core::UniqueMembers;
 use rmcp::{RoleServer, model::InitializeRequestParams, service::RxJsonRpcMessage};
 use serde::Deserialize;
 use serde_json::{Value, json};
+
+pub(crate) use self::waiting::{ID_IN_USE, Waiting};
 
 // JSON-RPC 2.0, section 5.1.
 const PARSE_ERROR: i32 = -32700;

@@ -1,15 +1,12 @@
 //! What may pass from the client to the SDK, and what is answered at the door. Pure.
 
-use std::collections::HashSet;
-
 use rmcp::{
     RoleServer,
-    model::{ClientNotification, JsonRpcMessage, RequestId},
     service::{RxJsonRpcMessage, TxJsonRpcMessage},
 };
 use serde_json::Value;
 
-use crate::message::{read, refuse, typed};
+use crate::message::{ID_IN_USE, Waiting, read, refuse, typed};
 
 /// The key under which a request of the newest revision names its version, in place of `initialize`.
 const INLINE_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
@@ -18,8 +15,7 @@ const INLINE_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 #[derive(Debug, Default)]
 pub(super) struct Door {
     begun: bool,
-    /// The SDK keeps one answer for each id: of two requests with one, both would be done and one answered.
-    waiting: HashSet<RequestId>,
+    waiting: Waiting,
 }
 
 /// What becomes of a line.
@@ -68,10 +64,8 @@ impl Door {
         let id = message.get("id").cloned().unwrap_or_default();
         match typed(message) {
             Ok(message) => {
-                if !self.note(&message) {
-                    let words =
-                        "a request with this id still waits for its answer; give each one its own";
-                    return Passed::Answer(refuse(&id, words));
+                if !self.waiting.note(&message) {
+                    return Passed::Answer(refuse(&id, ID_IN_USE));
                 }
                 self.begun |= !matches!(method.as_str(), "ping" | "server/discover" | "");
                 Passed::Message(Box::new(message))
@@ -80,36 +74,9 @@ impl Door {
         }
     }
 
-    /// Remembers a request until it is answered or cancelled; whether it has its id to itself.
-    fn note(&mut self, message: &RxJsonRpcMessage<RoleServer>) -> bool {
-        match message {
-            JsonRpcMessage::Request(request) => self.waiting.insert(request.id.clone()),
-            JsonRpcMessage::Notification(note) => {
-                // What is cancelled gets no answer.
-                if let ClientNotification::CancelledNotification(cancelled) = &note.notification
-                    && let Some(id) = &cancelled.params.request_id
-                {
-                    self.waiting.remove(id);
-                }
-                true
-            }
-            JsonRpcMessage::Error(_) | JsonRpcMessage::Response(_) => true,
-        }
-    }
-
-    /// Takes note of what is said to the client: whose request is answered may use its id again.
+    /// Takes note of what is said to the client.
     pub(super) fn answered(&mut self, message: &TxJsonRpcMessage<RoleServer>) {
-        match message {
-            JsonRpcMessage::Response(response) => {
-                self.waiting.remove(&response.id);
-            }
-            JsonRpcMessage::Error(error) => {
-                if let Some(id) = &error.id {
-                    self.waiting.remove(id);
-                }
-            }
-            JsonRpcMessage::Notification(_) | JsonRpcMessage::Request(_) => {}
-        }
+        self.waiting.answered(message);
     }
 }
 
