@@ -12,7 +12,7 @@ use keyless_core::{
     Authority, Code, Error, SafeText, Scheme, SigV4Request, SigV4Signer, sigv4_digest,
 };
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 pub(super) use self::credentials::Credentials;
 use self::{
@@ -100,9 +100,22 @@ impl Aws {
         })
     }
 
-    /// Finds whether there is such an operation, and whether it may be called.
-    pub(super) fn check(&self, name: &str, operation: &str) -> Result<(), Error> {
-        self.operation(&*self.service(name)?, name, operation).map(drop)
+    /// Finds whether there is such an operation, whether it may be called, and whether its parameters are those of its
+    /// model, as they are before values are filled in.
+    pub(super) fn check(
+        &self,
+        name: &str,
+        operation: &str,
+        parameters: &Map<String, Value>,
+    ) -> Result<(), Error> {
+        let service = self.service(name)?;
+        let (title, operation) = self.operation(&service, name, operation)?;
+        let asked = Asked { service: &service, title, operation };
+        let mut parameters = parameters.clone();
+        if !asked.takes("region") {
+            parameters.remove("region");
+        }
+        asked.draft(parameters, Timestamp::UNIX_EPOCH).map(drop)
     }
 
     fn service(&self, name: &str) -> Result<Arc<Service>, Error> {
@@ -227,8 +240,6 @@ impl Draft {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::Map;
-
     use super::*;
 
     fn refused(service: &str, operation: &str) -> Code {

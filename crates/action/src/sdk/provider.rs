@@ -15,6 +15,9 @@ use super::{
     pattern,
 };
 
+/// The longest path and query that can be sent, in bytes.
+const MAX_TARGET: usize = u16::MAX as usize - 1;
+
 /// A provider.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -91,14 +94,24 @@ fn authorization() -> String {
 }
 
 impl Provider {
-    /// Finds whether there is such an operation, whether all of its address is given, and whether it may be called.
-    pub(super) fn check(
-        &self,
-        service: &str,
-        operation: &str,
-        parameters: &Map<String, Value>,
-    ) -> Result<(), Error> {
-        self.place(service, operation, &mut parameters.clone()).map(drop)
+    /// Finds whether there is such an operation, whether all of its address is given, whether it may be called, and
+    /// whether what it makes can be sent at all, as it is before values are filled in.
+    pub(super) fn check(&self, wanted: Wanted<'_>) -> Result<(), Error> {
+        let call = self.build(wanted, "credential")?;
+        // One that is filled in may be shorter than its placeholder.
+        let is_whole = !call.target.contains("%7B%7B");
+        if is_whole && call.target.len() > MAX_TARGET {
+            let words = "path and query hold 64 KiB at most; give less at a time";
+            return Err(Error::with(Code::BadRequest, SafeText::words(words)));
+        }
+        match call.headers.iter().find(|(_, value)| !value.bytes().all(stands_in_header)) {
+            None => Ok(()),
+            Some((name, _)) => {
+                let words = SafeText::words("what is given for the header ").as_they_wrote(name);
+                let words = words.and(" can't stand in one: it takes visible ASCII and spaces");
+                Err(Error::with(Code::BadRequest, words))
+            }
+        }
     }
 
     /// An operation, its base address and its path, for which parameters are used up.
@@ -331,8 +344,13 @@ fn host_label(value: &str) -> Option<String> {
     (!value.is_empty() && value.bytes().all(plain)).then(|| value.to_owned())
 }
 
+/// What can be sent as a value of a header.
+fn stands_in_header(byte: u8) -> bool {
+    byte == b' ' || byte == b'\t' || byte.is_ascii_graphic()
+}
+
 fn is_plain_path(path: &str) -> bool {
-    let plain = |byte: u8| byte.is_ascii_graphic() && !b"?#\\%\"<>".contains(&byte);
+    let plain = |byte: u8| byte.is_ascii_graphic() && !b"?#\\%\"<>`".contains(&byte);
     path.starts_with('/')
         && !path.contains("//")
         && path.bytes().all(plain)

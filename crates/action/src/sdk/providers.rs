@@ -89,8 +89,12 @@ impl Providers {
     ) -> Result<(), Error> {
         match provider {
             DATABASE_PROVIDER => postgres::may_write(service, operation).map(drop),
-            "aws" => self.aws.check(service, operation),
-            name => self.provider(name, service)?.check(service, operation, parameters),
+            "aws" => self.aws.check(service, operation, parameters),
+            name => {
+                let parameters = parameters.clone();
+                let wanted = Wanted { provider: name, service, operation, parameters };
+                self.provider(name, service)?.check(wanted)
+            }
         }
     }
 
@@ -297,5 +301,37 @@ mod tests {
         assert_eq!(refused("jira", "issues", "get", site), Code::BadRequest);
         let dots = json!({"owner": "..", "repo": "b"});
         assert_eq!(refused("github", "repos", "get", dots), Code::BadRequest);
+    }
+
+    /// Before a value is opened, and a use of a grant taken.
+    #[test]
+    fn what_can_never_be_sent_is_refused_at_first() {
+        let headed = r#"{"servers": [{"url": "https://api.test"}], "paths": {"/a": {"get": {
+            "operationId": "read", "parameters": [{"name": "x-of", "in": "header"}]}}}}"#;
+        let mut providers = Providers::bundled();
+        let document = openapi::provider("own", &serde_json::from_str(headed).unwrap()).unwrap();
+        providers.documents.insert("own".to_owned(), document);
+        let check = |provider, service, operation, parameters: Value| {
+            let Value::Object(parameters) = parameters else { panic!("an object") };
+            let checked = providers.check(provider, service, operation, &parameters);
+            checked.map_err(|error| error.code())
+        };
+        let refused = Err(Code::BadRequest);
+        let long = "x".repeat(70_000);
+        assert_eq!(check("github", "rest", "GET /user", json!({"a": "b"})), Ok(()));
+        assert_eq!(check("github", "rest", "GET /us`er", json!({})), refused);
+        assert_eq!(check("github", "rest", "GET /user", json!({"a": long})), refused);
+        assert_eq!(check("github", "rest", "POST /user", json!({"a": long})), Ok(()));
+        // What a placeholder stands for may be shorter.
+        let filled = json!({"a": format!("{{{{nl:{}}}}}", "x".repeat(70_000))});
+        assert_eq!(check("github", "rest", "GET /user", filled), Ok(()));
+        assert_eq!(check("http", "own", "read", json!({"x-of": "a b"})), Ok(()));
+        assert_eq!(check("http", "own", "read", json!({"x-of": "a\nb"})), refused);
+        assert_eq!(check("http", "own", "read", json!({"x-of": "\u{fc}"})), refused);
+        // By AWS's models, as it is before anything is filled in.
+        let bucket = json!({"Bucket": "a", "region": "eu-west-1"});
+        assert_eq!(check("aws", "s3", "list_objects_v2", bucket), Ok(()));
+        assert_eq!(check("aws", "s3", "list_objects_v2", json!({})), refused);
+        assert_eq!(check("aws", "s3", "list_objects_v2", json!({"Bucket": "a", "No": 1})), refused);
     }
 }
