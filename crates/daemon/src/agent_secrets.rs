@@ -247,8 +247,13 @@ impl AgentSecrets {
     /// The value is fetched and dropped: only whether it came is told.
     async fn validate(&self, path: SecretPath, liveness: bool) -> Result<Validated, Error> {
         let row = self.row(&path).await?;
-        let rule = row.upkeep.format_regex.as_deref();
-        let judged = self.vault.judge_format(&path, rule).await;
+        // Both are the operator's word: an agent writes the manifest, and could try pattern after pattern.
+        let rule = match (&row.upkeep.format_regex, &row.own_pattern) {
+            (Some(own), _) => Some(own.clone()),
+            (None, Some(pattern)) => self.checks.format_of(pattern).await?,
+            (None, None) => None,
+        };
+        let judged = self.vault.judge_format(&path, rule.as_deref()).await;
         let judged = judged.map_err(|error| match error.code() {
             Code::SecretNotFound => {
                 Error::with(Code::SecretUnavailable, SafeText::default().and(&path))

@@ -22,7 +22,7 @@ use keyless_core::{
 };
 use keyless_egress::{Client, Released};
 use keyless_store::AuditLog;
-use keyless_vault::{Metadata, Moment, Providers, Secret, Vault};
+use keyless_vault::{Metadata, Moment, Providers, Secret, Variant, Vault};
 use parking_lot::Mutex;
 use serde::Deserialize;
 use tokio::{sync::Mutex as AsyncMutex, task::spawn_blocking};
@@ -149,15 +149,31 @@ impl LivenessChecks {
 
     /// Whether the catalog in force has a pattern of this name.
     pub(crate) async fn knows_pattern(&self, id: &str) -> Result<bool, Error> {
+        Ok(self.of_pattern(id, |_| ()).await?.is_some())
+    }
+
+    /// What a value of this pattern looks like, where the catalog knows.
+    pub(crate) async fn format_of(&self, id: &str) -> Result<Option<String>, Error> {
+        Ok(self.of_pattern(id, |variant| variant.format_regex.clone()).await?.flatten())
+    }
+
+    /// What is in force of a pattern; nothing where nobody knows it.
+    async fn of_pattern<T: Send + 'static>(
+        &self,
+        id: &str,
+        tell: impl Fn(&Variant) -> T + Send + 'static,
+    ) -> Result<Option<T>, Error> {
         static BUNDLED: LazyLock<Providers> = LazyLock::new(Providers::bundled);
         // To read all of it takes longer than the rest of an answer, and most homes add nothing that takes a pattern away.
         let (places, id) = (self.places.clone(), id.to_owned());
         let look = move || {
             let added = [places.catalog_folder(), places.catalog_sources_file()];
-            if BUNDLED.variant(&id).is_some() && !added.iter().any(|place| place.exists()) {
-                return Ok(true);
+            if let Some((_, variant)) = BUNDLED.variant(&id)
+                && !added.iter().any(|place| place.exists())
+            {
+                return Ok(Some(tell(variant)));
             }
-            Ok(providers(&places)?.variant(&id).is_some())
+            Ok(providers(&places)?.variant(&id).map(|(_, variant)| tell(variant)))
         };
         spawn_blocking(look).await.map_err(|_| Error::from(Code::Internal))?
     }

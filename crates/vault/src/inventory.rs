@@ -50,6 +50,8 @@ pub struct Row {
     /// What keeps it fresh. `format_regex` is the operator's: a project's would let an agent ask
     /// a value's characters one by one.
     pub upkeep: Upkeep,
+    /// The pattern that the operator says it has, by which a value may be judged; one of a project's alone is not.
+    pub own_pattern: Option<String>,
 }
 
 /// What the store has of a secret.
@@ -233,6 +235,7 @@ impl<'a> Known<'a> {
         let own = self.secret.is_some() || self.index.is_some();
         let operators = ours.upkeep.or(&index.upkeep);
         let (format_regex, days) = (operators.format_regex.clone(), operators.rotate_every_days);
+        let own_pattern = operators.pattern_id.clone();
         let mut upkeep = operators.or(&project.upkeep);
         upkeep.format_regex = format_regex;
         if own {
@@ -259,6 +262,7 @@ impl<'a> Known<'a> {
             env: [&ours.env, &index.env, &project.env].into_iter().flatten().next().cloned(),
             approve_on_use: policies.into_iter().flatten().max().unwrap_or_default(),
             upkeep,
+            own_pattern,
         }
     }
 }

@@ -55,6 +55,38 @@ fn a_missing_value_is_typed_by_a_person_and_the_work_goes_on() {
     }
 }
 
+/// The catalog says what a token of the operator's pattern looks like, where no rule of their own does. A pattern that the
+/// project alone declares judges nothing: the agent could write one after the other there.
+#[test]
+fn a_value_is_judged_by_the_pattern_that_the_operator_says() {
+    let world = World::with_store();
+    let npm = world.watch(keyless_testkit::Canary::of(format!("npm_{}", "a1B2c3".repeat(6))));
+    let other = world.another_value();
+    for (path, value) in [
+        ("team/npm/right", &npm),
+        ("team/npm/wrong", &other),
+        ("team/npm/unheard", &npm),
+        ("team/npm/declared", &npm),
+    ] {
+        let add = ["secret", "add", path, "--value-stdin"];
+        world.keyless(&add).stdin(value).run().ok();
+    }
+    let pattern =
+        |path: &str, id: &str| format!("[secret.\"team/npm/{path}\"]\npattern_id = {id:?}\n");
+    let own = [("right", "npm-token"), ("wrong", "npm-token"), ("unheard", "no-such-token")];
+    let own: String = own.iter().map(|(path, id)| pattern(path, id)).collect();
+    world.home.write("keyless/index.toml", &own).unwrap();
+    world.declares(own + &pattern("declared", "npm-token"));
+    unlock(&world);
+    let mut agent = Agent::connect(&world);
+    for (path, format) in
+        [("right", "ok"), ("wrong", "invalid"), ("unheard", "unknown"), ("declared", "unknown")]
+    {
+        let told = agent.tool("secrets_validate", &about(&format!("team/npm/{path}"))).unwrap();
+        assert_eq!(told["format"], json!(format), "{path}: {told}");
+    }
+}
+
 #[test]
 fn a_rotation_takes_an_express_yes() {
     let world = unlocked();
