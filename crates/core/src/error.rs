@@ -157,6 +157,10 @@ codes! {
     AlreadyInitialised = "already_initialised", "NL-E800", 409, Usage, Operator, false,
         "use the store that is there, or another KEYLESS_HOME",
         "There is already a Keyless store here; nothing was changed.";
+    /// The destination's answer is over what is read of it.
+    AnswerTooLarge = "answer_too_large", "NL-E305", 502, Failure, Agent, false,
+        "ask for less at a time",
+        "The destination's answer was larger than is read here.";
     /// A person refused the use, and asking again at once is no answer to that.
     ApprovalDenied = "approval_denied", "NL-E204", 403, Refused, Operator, false,
         "do something else, or talk to the person; a denial can be lifted with keyless approve --take-back ID",
@@ -229,6 +233,10 @@ codes! {
     CapabilityMissing = "capability_missing", "NL-E108", 403, Refused, Operator, false,
         "register the agent with the capability it needs",
         "The agent may not do actions of this type.";
+    /// An address of a token catalog lies inside the network.
+    CatalogInternal = "catalog_internal", "NL-E205", 403, Refused, Operator, false,
+        "put the file itself into catalog/ next to config.toml; listing host:port under [egress] internal_allowlist lets it be fetched, and lets agents go there",
+        "A token catalog is not fetched from inside the network.";
     /// The catalog file is not usable.
     CatalogInvalid = "catalog_invalid", "NL-E800", 400, Usage, Operator, false,
         "correct the catalog at the place named",

@@ -91,11 +91,11 @@ pub enum Outcome {
     Loaded,
     /// Fetched before, and in force.
     LoadedFromCache,
-    /// Nobody answered, or not in time.
+    /// Nobody answered, or not in time, or not to the end.
     NetworkError,
     /// Not fetched yet.
     Pending,
-    /// Nobody answered; what was fetched before stays in force.
+    /// Nobody answered, or not to the end; what was fetched before stays in force.
     ServedStaleCache,
 }
 
@@ -130,14 +130,18 @@ impl Outcome {
                 "it is not the file that was pinned; keyless catalog pin URL, once you know why"
             }
             Self::BlockedSize => "a catalog has at most 256 KiB",
-            Self::BlockedSsrf => "a catalog does not come from an internal address",
+            Self::BlockedSsrf => {
+                "a catalog does not come from an internal address; put the file itself into catalog/ next to config.toml"
+            }
             Self::BlockedTofuMismatch => {
                 "it is not the file of the first fetch; keyless catalog forget URL, once you know why"
             }
-            Self::NetworkError => "see whether the server is up, and its certificate right",
+            Self::NetworkError => {
+                "see whether the server is up, answers to the end, and its certificate is right"
+            }
             Self::Pending => "keyless catalog refresh fetches it",
             Self::ServedStaleCache => {
-                "the server does not answer; what it brought before stays in force"
+                "the server does not answer, or not to the end; what it brought before stays in force"
             }
         })
     }
@@ -197,7 +201,7 @@ impl UrlCatalogs {
     }
 
     /// Fetches from an address and names it. Fails as [`check_new`](Self::check_new) does, and with
-    /// `Code::InternalDestination` for an internal address, which could never be fetched from.
+    /// `Code::CatalogInternal` for an internal address, which is not fetched from as things are.
     pub async fn add(
         &mut self,
         config: &Config,
@@ -211,9 +215,8 @@ impl UrlCatalogs {
         let report = self.refresh_one(&client(config)?, &source, false).await?;
         self.files.note(serde_json::json!(report));
         if report.outcome == Outcome::BlockedSsrf {
-            let words = SafeText::default().as_they_wrote(url);
-            let words = words.and(": a catalog does not come from there; nothing was added");
-            return Err(Error::with(Code::InternalDestination, words));
+            let words = SafeText::default().as_they_wrote(url).and("; nothing was added");
+            return Err(Error::with(Code::CatalogInternal, words));
         }
         self.settings = self.files.edit_settings(|document| {
             document::add(document, &source);
@@ -413,9 +416,8 @@ async fn fetch(client: &Client, url: &str) -> Result<ClientAnswer, Unfetched> {
     let request = ClientRequest { method: "GET", target, headers, body: &[] };
     let sent = client.send(Scheme::Https, &authority, Whose::Catalogs, &request, MAX_BYTES).await;
     let answer = sent.map_err(|error| match error.code() {
+        Code::AnswerTooLarge => Outcome::BlockedSize,
         Code::InternalDestination => Outcome::BlockedSsrf,
-        // More than it may have, mostly; a server that speaks no HTTP is no catalog either.
-        Code::UpstreamProtocol => Outcome::BlockedSize,
         _ => Outcome::NetworkError,
     })?;
     let blocked = |outcome| Unfetched { outcome, status_code: Some(answer.status) };

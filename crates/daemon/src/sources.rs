@@ -87,7 +87,7 @@ fn fault(error: &Error) -> HttpFault {
         Code::Cleartext => HttpFault::Cleartext,
         Code::UpstreamTls => HttpFault::Tls,
         Code::ConnectTimeout | Code::NameTimeout => HttpFault::TimedOut,
-        Code::UpstreamProtocol | Code::BadRequest => HttpFault::Protocol,
+        Code::AnswerTooLarge | Code::UpstreamProtocol | Code::BadRequest => HttpFault::Protocol,
         _ => HttpFault::Unreachable,
     }
 }

@@ -9,8 +9,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::{Request, Response, header};
-use http_body_util::{BodyExt as _, Full, Limited};
-use hyper::{body::Incoming, client::conn::http1};
+use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
+use hyper::{
+    body::{Body as _, Incoming},
+    client::conn::http1,
+};
 use hyper_util::rt::TokioIo;
 use keyless_core::{Authority, Code, Error, Host, Scheme};
 use tokio::{
@@ -82,7 +85,8 @@ impl Client {
     }
 
     /// Sends `request` to `authority` and reads an answer of at most `max_answer` bytes. `Host` is
-    /// set here.
+    /// set here. A larger one is [`Code::AnswerTooLarge`], one that breaks off or is no HTTP
+    /// [`Code::UpstreamProtocol`].
     pub fn send<'a>(
         &'a self,
         scheme: Scheme,
@@ -175,13 +179,25 @@ async fn exchange(
         });
         let headers = headers.collect();
         let status = response.status().as_u16();
-        let body = Limited::new(response.into_body(), max_answer).collect().await;
-        let body = body.map_err(|_| Error::new(Code::UpstreamProtocol))?.to_bytes().to_vec();
+        let body = read(response.into_body(), max_answer).await?;
         Ok(ClientAnswer { status, content_type, etag, headers, body })
     };
     let answer = answer.await;
     driving.abort();
     answer
+}
+
+/// A body to its end; one that says that it is too large is not waited for.
+async fn read(body: Incoming, at_most: usize) -> Result<Vec<u8>, Error> {
+    if body.size_hint().lower() > at_most as u64 {
+        return Err(Code::AnswerTooLarge.into());
+    }
+    let read = Limited::new(body, at_most).collect().await;
+    let read = read.map_err(|error| match error.is::<LengthLimitError>() {
+        true => Code::AnswerTooLarge,
+        false => Code::UpstreamProtocol,
+    });
+    Ok(read?.to_bytes().to_vec())
 }
 
 /// Cleartext stays on the machine.

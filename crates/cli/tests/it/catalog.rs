@@ -1,6 +1,6 @@
 //! The token catalog: what it knows, what it fills in, and what it refuses to store.
 
-use keyless_testkit::{Origin, Script};
+use keyless_testkit::{Origin, Script, Step};
 use serde_json::json;
 
 use crate::{
@@ -217,6 +217,37 @@ fn an_address_is_added_to_the_file_as_it_was_written() {
     assert_eq!(read(), enabled);
 }
 
+/// A file that did not come whole says nothing of what is there: what came before stays in force, as when nobody answers.
+#[test]
+fn an_answer_that_breaks_off_is_no_large_one() {
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n";
+    let half = "{\"schema_version\": 1,";
+    for (broken, end) in [
+        (format!("{head}content-length: 4096\r\n\r\n{half}"), None),
+        (format!("{head}content-length: 4096\r\n\r\n{half}"), Some(Step::Abort)),
+        (format!("{head}transfer-encoding: chunked\r\n\r\nzz\r\n{half}"), None),
+        ("HTTP/1.1 200".to_owned(), None),
+        ("SSH-2.0-OpenSSH_9.2\r\n\r\n".to_owned(), None),
+    ] {
+        let script = || {
+            let answer = [Step::ReadHead, Step::Send(broken.clone().into())];
+            Script::new(answer.into_iter().chain(end.clone()))
+        };
+        let mut world = World::empty();
+        let origin = world.origin_with("catalog.test", |options| options.script(script()));
+        world.write_config();
+        let seen = outcome(&world, &["add-url", URL, "--enable", "--yes"], 1);
+        assert_eq!(seen, json!("network-error"), "{broken}");
+        drop(origin);
+        let whole = served(&mut world, "application/json", &catalog("one"));
+        assert_eq!(outcome(&world, &["refresh"], 0), json!("loaded"));
+        drop(whole);
+        let _origin = world.origin_with("catalog.test", |options| options.script(script()));
+        world.write_config();
+        assert_eq!(outcome(&world, &["refresh", "--all"], 1), json!("served-stale-cache"));
+    }
+}
+
 #[test]
 fn what_is_no_catalog_is_not_taken() {
     let large = format!("{{\"x\": \"{}\"}}", "y".repeat(300 * 1024));
@@ -234,6 +265,15 @@ fn what_is_no_catalog_is_not_taken() {
         let listed = world.keyless(&["catalog", "list", "acme", "--json"]).run().data();
         assert_eq!(listed["patterns"], json!([]));
     }
+    // Without a length it is seen by its bytes.
+    let kind = "content-type: application/json\r\ntransfer-encoding: chunked";
+    let endless = format!("HTTP/1.1 200 OK\r\n{kind}\r\n\r\n60000\r\n{}", "y".repeat(0x60000));
+    let mut world = World::empty();
+    let _origin =
+        world.origin_with("catalog.test", |options| options.script(Script::answer(endless)));
+    world.write_config();
+    let seen = outcome(&world, &["add-url", URL, "--enable", "--yes"], 1);
+    assert_eq!(seen, json!("blocked-size"));
     let world = World::empty();
     let http = ["catalog", "add-url", "http://catalog.test/a.json", "--enable", "--yes"];
     world.keyless(&http).run().exits(2);
@@ -244,8 +284,11 @@ fn what_is_no_catalog_is_not_taken() {
     let internal =
         ["catalog", "add-url", "https://localhost/a.json", "--enable", "--yes", "--json"];
     let refused = world.keyless(&internal).run().exits(4).json();
-    assert_eq!(refused["errors"][0]["code"], json!("internal_destination"));
-    // It could never be fetched from: nothing waits for that.
+    let told = &refused["errors"][0];
+    assert_eq!(told["code"], json!("catalog_internal"));
+    let remedy = told["remediation"]["action"].as_str().unwrap();
+    assert!(remedy.contains("put the file itself into catalog/"), "{told}");
+    // As things are it can't be fetched from: nothing waits for that.
     let status = world.keyless(&["catalog", "status", "--json"]).run().data();
     assert_eq!((&status["addresses"], &status["enabled"]), (&json!([]), &json!(false)));
     let unasked = ["catalog", "add-url", URL, "--enable"];
