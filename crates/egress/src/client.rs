@@ -193,9 +193,9 @@ async fn read(body: Incoming, at_most: usize) -> Result<Vec<u8>, Error> {
         return Err(Code::AnswerTooLarge.into());
     }
     let read = Limited::new(body, at_most).collect().await;
-    let read = read.map_err(|error| match error.is::<LengthLimitError>() {
-        true => Code::AnswerTooLarge,
-        false => Code::UpstreamProtocol,
+    let read = read.map_err(|error| {
+        let is_large = error.is::<LengthLimitError>();
+        if is_large { Code::AnswerTooLarge } else { Code::UpstreamProtocol }
     });
     Ok(read?.to_bytes().to_vec())
 }

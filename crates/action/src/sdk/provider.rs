@@ -16,7 +16,7 @@ use super::{
 };
 
 /// The longest path and query that can be sent, in bytes.
-const MAX_TARGET: usize = u16::MAX as usize - 1;
+const MAX_TARGET: usize = 65_534;
 
 /// A provider.
 #[derive(Clone, Debug, Deserialize)]

@@ -88,11 +88,12 @@ impl SessionManager for Sessions {
             let only = stream::once(ready(ServerSseMessage::from_message(refused)));
             return Ok(only.left_stream());
         }
-        let stream = self.inner.create_stream(id, message).await;
-        if let (Err(_), Some(request)) = (&stream, &request) {
-            waiting.lock().forget(request);
-        }
-        stream.map(|stream| stream.right_stream())
+        let stream = self.inner.create_stream(id, message).await.inspect_err(|_| {
+            if let Some(request) = &request {
+                waiting.lock().forget(request);
+            }
+        });
+        Ok(stream?.right_stream())
     }
 
     async fn accept_message(
