@@ -69,7 +69,7 @@ fn a_value_is_judged_by_the_pattern_that_the_operator_says() {
         ("team/npm/declared", &npm),
     ] {
         let add = ["secret", "add", path, "--value-stdin", "--allow-weak"];
-        world.keyless(&add).stdin(value).run().ok();
+        world.keyless(&add).stdin(value.as_str()).run().ok();
     }
     let pattern =
         |path: &str, id: &str| format!("[secret.\"team/npm/{path}\"]\npattern_id = {id:?}\n");
