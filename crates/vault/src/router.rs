@@ -9,6 +9,7 @@ mod cache;
 mod config;
 mod contacts;
 mod hints;
+mod references;
 
 use std::{
     collections::BTreeMap,
@@ -32,6 +33,7 @@ use self::{
     config::{Access, Resolved, SourceSpec},
     contacts::Contacts,
     hints::hint,
+    references::is_plain,
 };
 use crate::{
     metadata::{EnvName, SourceConfig},
@@ -192,6 +194,24 @@ impl Router {
         let named = source.as_deref().map(|source| (source, reference.as_deref()));
         let Ok(Place::Source(at)) = self.place(&secret.path, named) else { return None };
         Some(KeptAt { source: at.name.to_owned(), reference: at.reference })
+    }
+
+    /// The place that `provider://place` names where no secret says so, if `references` of its source open it. A kind's
+    /// usual name means a source only while no other of that kind opens the place as well.
+    pub(crate) fn open_place(&self, provider: &str, place: &str) -> Option<KeptAt> {
+        let at = |(name, declared): (&String, &Declared)| {
+            let reference = declared.opened(place)?;
+            Some(KeptAt { source: name.clone(), reference })
+        };
+        if let Some(own) = self.sources.get_key_value(provider) {
+            return at(own);
+        }
+        let usual = |(name, declared): &(&String, &Declared)| {
+            declared.names(name).any(|known| known == provider)
+        };
+        let mut all = self.sources.iter().filter(usual).filter_map(at);
+        let only = all.next()?;
+        all.next().is_none().then_some(only)
     }
 
     fn is_local(&self, source: &str) -> bool {
@@ -462,6 +482,17 @@ impl Declared {
         let usual = USUAL_NAMES.iter().find(|(kind, _)| *kind == self.spec.kind);
         let usual = usual.map(|(_, name)| *name).filter(|name| *name != own);
         std::iter::once(own).chain(usual)
+    }
+
+    /// What the source calls `place`, if its settings let that be named without a secret.
+    fn opened(&self, place: &str) -> Option<String> {
+        let region = self.spec.settings.get("region").and_then(toml::Value::as_str);
+        let inside = region.and_then(|region| place.strip_prefix(region)?.strip_prefix('/'));
+        let place = inside.unwrap_or(place);
+        let mut entries = self.spec.references.iter().filter(|_| is_plain(place));
+        let (item, field) = entries.find_map(|entry| entry.opened(place))?;
+        let item = self.backend.place(item);
+        Some(field.map_or_else(|| item.clone(), |field| format!("{item}#{field}")))
     }
 
     /// What the source answers, in the time that it has.

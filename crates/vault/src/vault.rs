@@ -4,6 +4,7 @@
 //! mutation is planned on the verified index as a list of [`Change`]s and then carried out, so
 //! what is decided is decided under the write lock; the entries that tell of it are part of it. Source: design.md, sections 5 and 8.
 
+mod at_source;
 mod birth;
 mod change;
 mod copying;
@@ -22,7 +23,10 @@ use keyless_store::{ChangeMark, HeadSealer, Store};
 use tokio::sync::Mutex;
 use zeroize::Zeroizing;
 
-use self::locking::{KeyPlace, LastUse, Reopening};
+use self::{
+    at_source::AtSources,
+    locking::{KeyPlace, LastUse, Reopening},
+};
 pub use self::{
     copying::{Conflicts, Imported, Replacement},
     entries::Entries,
@@ -45,6 +49,7 @@ pub struct Vault {
     router: Option<Router>,
     reopening: Reopening,
     last_use: LastUse,
+    at_sources: AtSources,
 }
 
 /// Keys that vouch and open nothing, so they outlive a lock: the log goes on, and requests to a

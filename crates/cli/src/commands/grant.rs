@@ -8,7 +8,8 @@ use keyless_core::{
     action::ActionType,
     agent::Aid,
     grant::{
-        Categories, Conditions, Forms, Grant, GrantedAction, GrantedBy, Lack, Permission, Subject,
+        Categories, Conditions, Forms, Grant, GrantedAction, GrantedBy, Lack, Permission,
+        SecretPattern, Subject,
     },
 };
 use keyless_daemon::{
@@ -68,7 +69,12 @@ async fn create(ui: &Ui, args: GrantCreateArgs) -> Result<(), Error> {
         ui.warn(words);
     }
     for pattern in idle_patterns(&grant, &vault).await? {
-        ui.warn(format!("{pattern} names no secret so far"));
+        let words = if pattern.is_of_provider() && pattern.is_exact() {
+            "; without one its source has to be open to it: references in sources.toml"
+        } else {
+            ""
+        };
+        ui.warn(format!("{pattern} names no secret so far{words}"));
     }
     let words = format!("Granted {} to {}.\n", grant.grant_id, grant.agent_uri);
     ui.answer("grant create", &json!({ "grant": grant }), &words);
@@ -95,8 +101,8 @@ fn idle(grant: &Grant, agents: &[Aid]) -> Option<String> {
     })
 }
 
-/// The patterns of a grant that name no secret of the store.
-async fn idle_patterns(grant: &Grant, vault: &Vault) -> Result<Vec<String>, Error> {
+/// The patterns of a grant that name no secret of the store, and no place that stands for itself.
+async fn idle_patterns(grant: &Grant, vault: &Vault) -> Result<Vec<SecretPattern>, Error> {
     let secrets = vault.list().await?;
     let categories = Categories::of(secrets.iter().map(|secret| &secret.path));
     let subject = |secret: &Secret| Subject::new(secret.path.clone(), vault.places(secret));
@@ -104,7 +110,18 @@ async fn idle_patterns(grant: &Grant, vault: &Vault) -> Result<Vec<String>, Erro
     let forms: Vec<Forms<'_>> = subjects.iter().map(|subject| subject.forms(&categories)).collect();
     let patterns = grant.permissions.iter().flat_map(|one| &one.secrets);
     let idle = patterns.filter(|pattern| !forms.iter().any(|forms| pattern.matches(forms)));
-    Ok(idle.map(ToString::to_string).collect())
+    let mut all = Vec::new();
+    for pattern in idle {
+        let place = pattern.as_str().split_once("://").filter(|_| pattern.is_exact());
+        let is_open = match place {
+            Some((provider, place)) => vault.place(provider, place).await?.is_some(),
+            None => false,
+        };
+        if !is_open {
+            all.push(pattern.clone());
+        }
+    }
+    Ok(all)
 }
 
 fn of_args(args: &GrantCreateArgs) -> Result<Grant, Error> {

@@ -12,6 +12,8 @@ mod detection;
 mod doors;
 /// Values while an action has them, and after.
 mod lifetimes;
+/// Places of sources that no secret stands for.
+mod places;
 /// Many actions.
 mod scale;
 /// Sessions as agents.

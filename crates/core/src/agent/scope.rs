@@ -25,7 +25,9 @@ impl AidScope {
     pub fn covers(&self, subject: &Subject, categories: &Categories) -> bool {
         let path = subject.path();
         let names = |list: &[String], name: &str| {
-            list.iter().any(|listed| listed == "*" || listed.eq_ignore_ascii_case(name))
+            list.iter().any(|listed| {
+                listed == "*" || (!subject.is_place() && listed.eq_ignore_ascii_case(name))
+            })
         };
         let forms = subject.forms(categories);
         names(&self.projects, path.project())

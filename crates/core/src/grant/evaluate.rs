@@ -161,7 +161,8 @@ pub(super) fn conditions(
     let is = &permission.conditions;
     let context = |(key, value): (&String, &String)| request.contexts.get(key) == Some(value);
     let environment = |allowed: &Vec<String>| {
-        allowed.iter().any(|name| name.eq_ignore_ascii_case(subject.path().environment()))
+        !subject.is_place()
+            && allowed.iter().any(|name| name.eq_ignore_ascii_case(subject.path().environment()))
     };
     let address = |ranges: &Vec<super::IpRange>| {
         request.source_ip.is_some_and(|address| ranges.iter().any(|range| range.contains(address)))

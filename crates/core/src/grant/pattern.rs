@@ -4,7 +4,8 @@
 //! `project/environment/name`, `project/environment/category/name`, or the path itself. `*` and `?` stay within a
 //! segment; `**` does not, and is compared with whole paths only, so that `api/**` is a project. A lone `*` or `**` is
 //! every secret. Letters and signs are folded as in references. One that begins with `provider://` is compared with where
-//! a secret is kept, letter by letter, and with nothing else.
+//! a secret is kept, letter by letter, and with nothing else. A place that no secret here stands for is named by its very
+//! reference alone: no wildcard reaches it.
 
 use std::{borrow::Cow, collections::BTreeSet, fmt, str::FromStr};
 
@@ -20,6 +21,7 @@ const MAX: usize = 512;
 pub struct Subject {
     path: SecretPath,
     places: Vec<String>,
+    is_place: bool,
 }
 
 /// The categories that this vault's secrets have: a pattern of two segments means one of these before it means an environment.
@@ -53,6 +55,8 @@ pub struct Forms<'a> {
     short: Vec<Cow<'a, str>>,
     whole: Vec<Cow<'a, str>>,
     places: Vec<Cow<'a, str>>,
+    /// Whether it is a place that no secret stands for.
+    is_place: bool,
 }
 
 /// Why a text is no pattern.
@@ -76,7 +80,17 @@ impl Categories {
 impl Subject {
     /// A secret whose value is kept at `places`, each `provider://place`.
     pub fn new(path: SecretPath, places: Vec<String>) -> Self {
-        Self { path, places }
+        Self { path, places, is_place: false }
+    }
+
+    /// A place of a source that no secret stands for, in each way to write it; `path` is what the log calls it.
+    pub fn of_place(path: SecretPath, places: Vec<String>) -> Self {
+        Self { path, places, is_place: true }
+    }
+
+    /// Whether it is a place that no secret stands for: it is of no project, environment or category.
+    pub fn is_place(&self) -> bool {
+        self.is_place
     }
 
     /// Its path.
@@ -87,6 +101,9 @@ impl Subject {
     /// All the ways to write it.
     pub fn forms(&self, categories: &Categories) -> Forms<'_> {
         let places = self.places.iter().map(|place| place.as_str().into()).collect();
+        if self.is_place {
+            return Forms { short: Vec::new(), whole: Vec::new(), places, is_place: true };
+        }
         Forms { places, ..Forms::of(&self.path, categories) }
     }
 }
@@ -123,7 +140,7 @@ impl<'a> Forms<'a> {
             format!("{project}/{environment}/{name}").into(),
             format!("{project}/{environment}/{category}/{name}").into(),
         ];
-        Self { short, whole, places: Vec::new() }
+        Self { short, whole, places: Vec::new(), is_place: false }
     }
 
     pub(super) fn each(&self) -> impl Iterator<Item = &str> {
@@ -170,6 +187,12 @@ impl SecretPattern {
 
     /// Whether it names this secret.
     pub fn matches(&self, forms: &Forms<'_>) -> bool {
+        if forms.is_place {
+            // Its operator has said nothing else of it, so that they have to have meant this one.
+            return self.is_of_provider()
+                && self.is_exact()
+                && forms.places.iter().any(|place| *place == self.folded);
+        }
         if self.is_of_provider() {
             return forms.places.iter().any(|place| glob(&self.folded, place));
         }
@@ -208,6 +231,11 @@ impl SecretPattern {
         let path = || SecretPath::parse(&self.folded).ok().filter(|_| self.kind == Kind::Exact);
         self.is_within(wide)
             || path().is_some_and(|path| wide.matches(&Forms::of(&path, categories)))
+    }
+
+    /// Whether it names this `provider://place`, whatever stands there.
+    pub fn names_place(&self, place: &str) -> bool {
+        self.is_of_provider() && glob(&self.folded, place)
     }
 
     /// Whether it is about where secrets are kept.

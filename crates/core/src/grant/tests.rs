@@ -247,6 +247,48 @@ fn patterns_are_compared_with_the_form_of_their_length() {
 }
 
 #[test]
+fn a_place_without_a_secret_is_named_by_its_very_reference() {
+    let at = vec!["vault://prod/db".into(), "corp://prod/db".into()];
+    let path = SecretPath::parse("at-source/corp/prod-db").unwrap();
+    let place = Subject::of_place(path, at);
+    let none = Categories::default();
+    for (pattern, fits) in [
+        ("vault://prod/db", true),
+        ("corp://prod/db", true),
+        ("corp://prod/DB", false),
+        ("vault://prod/*", false),
+        ("vault://prod/d?", false),
+        ("vault://**", false),
+        ("*", false),
+        ("**", false),
+        ("prod-db", false),
+        ("corp/prod-db", false),
+        ("at-source/**", false),
+        ("at-source/corp/prod-db", false),
+    ] {
+        let pattern = SecretPattern::parse(pattern).unwrap();
+        assert_eq!(pattern.matches(&place.forms(&none)), fits, "{pattern}");
+    }
+    // Bounds by project, environment or category leave it out; bounds by its reference don't.
+    let scope = |text: Value| serde_json::from_value::<crate::agent::AidScope>(text).unwrap();
+    for (bounds, covers) in [
+        (json!({ "projects": ["*"], "environments": ["*"] }), true),
+        (json!({ "projects": ["at-source"], "environments": ["*"] }), false),
+        (json!({ "projects": ["*"], "environments": ["default"] }), false),
+        (json!({ "projects": ["*"], "environments": ["*"], "categories": ["corp"] }), false),
+        (json!({ "projects": ["*"], "environments": ["*"], "secret_patterns": ["*"] }), false),
+        (
+            json!({
+                "projects": ["*"], "environments": ["*"], "secret_patterns": ["vault://prod/db"],
+            }),
+            true,
+        ),
+    ] {
+        assert_eq!(scope(bounds.clone()).covers(&place, &none), covers, "{bounds}");
+    }
+}
+
+#[test]
 fn each_condition_has_its_reason() {
     let scene = || Scene::of(of_section_8_6(), "shop/development/api/token");
     let conditions = |key: &str, value: Value| {

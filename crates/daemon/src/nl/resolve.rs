@@ -4,7 +4,7 @@
 //! references are no way to find out what there is (reference/nl.md, 13.5).
 
 use keyless_core::{
-    ActionType, Code, Handle, HandleTarget, Reference, Resolution, SafeText, SecretPath,
+    ActionType, Code, Error, Handle, HandleTarget, Reference, Resolution, SafeText, SecretPath,
     action::ActionContext, grant::Subject, nl_message::NlFault,
 };
 use keyless_vault::{Secret, Vault};
@@ -22,6 +22,8 @@ pub(crate) struct View<'a> {
     pub(crate) vault: &'a Vault,
     /// The secrets that the agent may know of.
     pub(crate) visible: Vec<&'a Secret>,
+    /// The places that it may name though no secret stands for them.
+    pub(crate) places: Vec<&'a Secret>,
     pub(crate) context: Option<&'a ActionContext>,
     pub(crate) kind: ActionType,
 }
@@ -72,7 +74,8 @@ impl View<'_> {
 
     /// `provider://path` means the secret whose value comes from there.
     fn routed(&self, handle: &Handle, provider: &str, path: &str) -> Result<&SecretPath, NlFault> {
-        let found = kept_at(self.vault, self.visible.iter().copied(), (provider, path));
+        let all = self.visible.iter().chain(&self.places).copied();
+        let found = kept_at(self.vault, all, (provider, path));
         found.map_err(|code| fault(code, handle.as_written()))
     }
 }
@@ -94,6 +97,23 @@ pub(crate) fn kept_at<'a>(
     })
 }
 
+/// The places that handles name and no secret stands for, where their sources are open to that.
+pub(crate) async fn places(vault: &Vault, handles: &[Handle]) -> Result<Vec<Secret>, Error> {
+    let mut places: Vec<Secret> = Vec::new();
+    for handle in handles {
+        let HandleTarget::Provider { provider, path } = handle.target() else { continue };
+        let place = vault.place(provider, path).await?;
+        // Two handles may write one place.
+        places.extend(place.filter(|one| places.iter().all(|known| known.path != one.path)));
+    }
+    Ok(places)
+}
+
+/// A place that no secret stands for, as grants know it.
+pub(crate) fn place_subject(vault: &Vault, place: &Secret) -> Subject {
+    Subject::of_place(place.path.clone(), vault.places(place))
+}
+
 /// A secret as grants know it: by its path, and by where it is kept.
 pub(crate) fn subject(vault: &Vault, secret: &Secret) -> Subject {
     Subject::new(secret.path.clone(), vault.places(secret))
@@ -102,8 +122,11 @@ pub(crate) fn subject(vault: &Vault, secret: &Secret) -> Subject {
 /// Those that are meant, of `secrets`.
 pub(crate) fn subjects(vault: &Vault, secrets: &[Secret], meant: &[Meant]) -> Vec<Subject> {
     let one = |meant: &Meant| {
-        let known = secrets.iter().find(|secret| secret.path == meant.path);
-        known.map_or_else(|| meant.path.clone().into(), |secret| subject(vault, secret))
+        if let Some(known) = secrets.iter().find(|secret| secret.path == meant.path) {
+            return subject(vault, known);
+        }
+        let place = vault.opened_place(&meant.path);
+        place.map_or_else(|| meant.path.clone().into(), |place| place_subject(vault, &place))
     };
     meant.iter().map(one).collect()
 }

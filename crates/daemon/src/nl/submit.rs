@@ -13,7 +13,7 @@ use keyless_action::runs_command;
 use keyless_core::{
     ActionType, Code, Handle, HandleTarget, SafeText, SecretPath,
     action::{Action, ActionResponse, Deed, Status, TemplateSource},
-    grant::{Allowance, Categories, GrantIndex, Request, SecretPattern, Verdict},
+    grant::{Allowance, Categories, GrantIndex, Request, SecretPattern, Subject, Verdict},
     json_size,
     nl_message::{MessageType, NlFault},
     threat::Band,
@@ -38,7 +38,7 @@ use super::{
     approve::Approval,
     caller::Caller,
     record::{Account, End, more_before, stopped},
-    resolve::{Meant, View, missing, subject, subjects},
+    resolve::{Meant, View, missing, place_subject, places, subject, subjects},
     service::NlService,
 };
 
@@ -332,10 +332,23 @@ impl NlService {
                 if covers.is_ok() { &mut visible } else { &mut beyond }.push(secret);
             }
         }
+        let at_sources = places(&self.vault, &handles).await?;
+        let (mut places, mut places_beyond) = (Vec::new(), Vec::new());
+        for place in &at_sources {
+            let subject = place_subject(&self.vault, place);
+            if grants.index.names(grantee, kind, &subject, &categories) {
+                if caller.covers(kind, std::slice::from_ref(&subject), &categories).is_ok() {
+                    self.vault.let_open(place);
+                    places.push(place);
+                } else {
+                    places_beyond.push(place);
+                }
+            }
+        }
         let (vault, context) = (&*self.vault, action.context.as_ref());
-        let view = View { vault, visible, context, kind };
-        let beyond = View { vault, visible: beyond, context, kind };
-        let bait = View { vault, visible: bait, context: None, kind };
+        let view = View { vault, visible, places, context, kind };
+        let beyond = View { vault, visible: beyond, places: places_beyond, context, kind };
+        let bait = View { vault, visible: bait, places: Vec::new(), context: None, kind };
         if let Some(handle) = handles.iter().find(|one| !view.finds(one) && bait.finds(one)) {
             course.about = bait.path_of(handle).cloned().into_iter().collect();
             return Err(Code::HoneypotTouched.into());
@@ -349,6 +362,15 @@ impl NlService {
         };
         if let Some(handle) = handles.iter().find(is_missing) {
             return Err(missing(handle.as_written()));
+        }
+        let unopened = handles.iter().find(|one| {
+            !view.finds(one) && is_granted_unopened(&self.vault, &grants.index, caller, kind, one)
+        });
+        if let Some(handle) = unopened {
+            let suggestion = "A grant names that place, but no secret is kept there and its source is not open to \
+                              references: ask the operator to add a secret, or references in sources.toml.";
+            let fault = missing(handle.as_written());
+            return Err(fault.suggesting(SafeText::words(suggestion)));
         }
         let meant = view.resolve(handles)?;
         course.warn_of_versions(&self.vault, &meant, self.grace).await?;
@@ -470,6 +492,21 @@ fn is_granted_unseen(
         secrets.iter().any(|wide| wanted.is_within_by_form(wide, categories))
     };
     token.all(is_handed_on) && grants.names_all(caller.grantee(), kind, &wanted, categories)
+}
+
+/// Whether a grant names this very place of a source, and nothing opens it: whoever has the grant is told why not.
+fn is_granted_unopened(
+    vault: &Vault,
+    grants: &GrantIndex,
+    caller: &Caller,
+    kind: ActionType,
+    handle: &Handle,
+) -> bool {
+    let HandleTarget::Provider { provider, .. } = handle.target() else { return false };
+    let nowhere = SecretPath::parse("at-source/not/opened").expect("a path");
+    let place = Subject::of_place(nowhere, vec![handle.as_written().to_owned()]);
+    let is_granted = grants.names(caller.grantee(), kind, &place, &Categories::default());
+    is_granted && caller.acting.is_none() && vault.has_provider(provider)
 }
 
 /// Reads an action, elsewhere if it is large.

@@ -9,6 +9,7 @@ use keyless_core::{ALIAS_PREFIX, Code, Error, SafeText, SecretPath, alias};
 use sha2::{Digest, Sha256};
 use toml::{Table, Value};
 
+use super::references::OpenPlaces;
 use crate::{inventory::IndexFile, metadata::EnvName};
 
 /// How long a fetched value may be kept, unless the source or the secret says less.
@@ -28,6 +29,9 @@ const NO_CREDENTIAL: &[&str] = &["biometric", "default-profile"];
 /// Kinds of sources that are opened with a secret of the store.
 const OPENED_BY_A_SECRET: &[&str] =
     &["1password", "aws-secrets-manager", "aws-ssm", "bitwarden", "keepass", "openbao", "vault"];
+
+/// Kinds whose references a handle has no letters for; the store's secrets have paths.
+const NAMED_OTHERWISE: &[&str] = &["keyring", "local"];
 
 /// What each kind of source reads of its table; for programs with what is read of every program.
 const SETTINGS: &[(&str, &[&str])] = &[
@@ -56,7 +60,7 @@ const ROUTE_SETTINGS: &[&str] = &["field", "folder", "mount", "prefix", "source"
 const MAY_BE_SECRETS: &[&str] = &["access_key_id", "config", "environment", "role_id"];
 
 /// What is read of every source.
-const SETTINGS_OF_ALL: &[&str] = &["access", "cache_ttl_seconds", "timeout_seconds"];
+const SETTINGS_OF_ALL: &[&str] = &["access", "cache_ttl_seconds", "references", "timeout_seconds"];
 
 /// The whole file.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -81,6 +85,8 @@ pub(crate) struct SourceSpec {
     pub(crate) cache_ttl: Duration,
     /// It is asked no longer than this.
     pub(crate) deadline: Duration,
+    /// What of it may be named without a secret.
+    pub(crate) references: Vec<OpenPlaces>,
     /// Everything else, for the kind.
     pub(crate) settings: Table,
     /// The secrets that the settings name.
@@ -103,6 +109,7 @@ impl SourceSpec {
             access: Access::Read,
             cache_ttl: Duration::ZERO,
             deadline: DEFAULT_DEADLINE,
+            references: Vec::new(),
             settings: Table::new(),
             named: Vec::new(),
         }
@@ -420,11 +427,34 @@ fn source(table: &Table) -> Result<SourceSpec, String> {
         Some(Some(seconds @ 1..=600)) => Duration::from_secs(seconds.unsigned_abs()),
         Some(_) => return Err(format!("{name}: timeout_seconds is from 1 to 600")),
     };
+    let references = references(&name, &kind, table)?;
     let mut settings = table.clone();
     let names = ["name", "type"];
     settings.retain(|key, _| !names.contains(&key) && !SETTINGS_OF_ALL.contains(&key));
     let secrets = named(&name, &settings)?;
-    Ok(SourceSpec { name, kind, access, cache_ttl, deadline, settings, named: secrets })
+    Ok(SourceSpec { name, kind, access, cache_ttl, deadline, references, settings, named: secrets })
+}
+
+/// What of a source may be named without a secret: nothing, unless the operator says so.
+fn references(name: &str, kind: &str, table: &Table) -> Result<Vec<OpenPlaces>, String> {
+    let all = match table.get("references") {
+        None => return Ok(Vec::new()),
+        Some(Value::Array(all)) => all,
+        Some(_) => return Err(format!("{name}: references is no list")),
+    };
+    if NAMED_OTHERWISE.contains(&kind) && !all.is_empty() {
+        return Err(format!(
+            "{name}: a handle can't write the references of type {kind}: take out references and add secrets"
+        ));
+    }
+    let read = |one: &Value| {
+        one.as_str().and_then(OpenPlaces::parse).ok_or_else(|| {
+            format!(
+                "{name}: references has {one}, which is no place such as \"prod/db\", \"prod/*\" or \"prod/db#field\""
+            )
+        })
+    };
+    all.iter().map(read).collect()
 }
 
 fn tables<'a>(file: &'a Table, key: &'static str) -> Result<Vec<&'a Table>, String> {
@@ -612,6 +642,18 @@ mod tests {
                 "type plugin takes no credential: take a out",
             ),
             ("[source_credentials]\nenv = \"a/b/c\"", "type env takes no credential"),
+            (
+                "[[source]]\nname = \"a\"\ntype = \"pass\"\nreferences = \"work\"",
+                "a: references is no list",
+            ),
+            (
+                "[[source]]\nname = \"a\"\ntype = \"pass\"\nreferences = [\"a//b\"]",
+                "a: references has \"a//b\", which is no place",
+            ),
+            (
+                "[[source]]\nname = \"a\"\ntype = \"keyring\"\nreferences = [\"*\"]",
+                "a handle can't write the references of type keyring",
+            ),
             ("x = [", "TOML"),
         ] {
             let fault = RouterConfig::parse(text).unwrap_err();

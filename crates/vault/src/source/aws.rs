@@ -375,6 +375,13 @@ impl Backend for AwsSource {
         }
     }
 
+    fn place(&self, written: &str) -> String {
+        match self.service {
+            AwsService::SecretsManager => written.to_owned(),
+            AwsService::Ssm => format!("/{written}"),
+        }
+    }
+
     fn state<'a>(&'a self, with: &'a Supply) -> Answer<'a, State> {
         Box::pin(async move {
             // A name that nothing has: whoever may ask is told that it is not there. A key that may read a few names

@@ -32,6 +32,11 @@ pub(crate) trait Backend: Send + Sync {
         if rest.is_empty() { path.to_string() } else { rest.to_owned() }
     }
 
+    /// What it calls the item that a handle writes so.
+    fn place(&self, written: &str) -> String {
+        written.to_owned()
+    }
+
     /// What it lacks on this machine: its program, as it was allowed, its folder or its file. Asks nobody and starts
     /// nothing. Blocks.
     fn check_here(&self) -> Result<(), SourceFault> {

@@ -79,6 +79,10 @@ impl Backend for OnePasswordSource {
         }
     }
 
+    fn place(&self, written: &str) -> String {
+        format!("op://{written}")
+    }
+
     fn files(&self) -> Vec<PathBuf> {
         self.program.files(&[".op"], &[".op", "op"])
     }

@@ -7,6 +7,7 @@ use tokio::{sync::Mutex, task::spawn_blocking};
 
 use super::{
     Seen, Standing, Vault,
+    at_source::AtSources,
     locking::{KeyPlace, LastUse, Reopening},
 };
 use crate::{
@@ -78,6 +79,7 @@ impl Vault {
             router: None,
             reopening: Reopening::default(),
             last_use: LastUse::default(),
+            at_sources: AtSources::default(),
         }
     }
 

@@ -23,10 +23,10 @@ impl Vault {
     /// [`Code::HoneypotTouched`] or [`Code::StoreTampered`].
     pub async fn open(&self, path: &SecretPath) -> Result<Reading, Error> {
         let index = self.index().await?;
-        let secret = index.find(path)?;
-        refuse_withheld(path, secret, secret.current().map(|version| version.version))?;
+        let secret = self.find(&index, path)?;
+        refuse_withheld(path, &secret, secret.current().map(|version| version.version))?;
         self.last_use.now();
-        self.fetch_of(path, secret).await
+        self.fetch_of(path, &secret).await
     }
 
     /// As [`Vault::open`], for what goes on by itself: it is no use that keeps an idle store open.
@@ -85,12 +85,16 @@ impl Vault {
 
     /// Where a secret's value is kept, in each way to write that as `provider://place`; nothing of one that is kept here.
     pub fn places(&self, secret: &Secret) -> Vec<String> {
-        match &secret.metadata.source {
+        self.places_of(&secret.path, &secret.metadata.source)
+    }
+
+    pub(super) fn places_of(&self, path: &SecretPath, kept: &SourceConfig) -> Vec<String> {
+        match kept {
             SourceConfig::Env { variable } => vec![format!("env://{variable}")],
             SourceConfig::File { .. } | SourceConfig::Local => Vec::new(),
             SourceConfig::Routed { source, reference } => {
                 let named = source.as_deref().map(|source| (source, reference.as_deref()));
-                let found = self.router().and_then(|router| router.place(&secret.path, named));
+                let found = self.router().and_then(|router| router.place(path, named));
                 match found {
                     Ok(Place::Source(at)) => at.called(),
                     _ => Vec::new(),

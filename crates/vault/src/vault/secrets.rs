@@ -289,10 +289,10 @@ impl Vault {
         Index::read_unverified(&rows, 0)
     }
 
-    /// One secret.
+    /// One secret, or a place that [`Vault::let_open`] lets be opened.
     pub async fn show(&self, path: &SecretPath) -> Result<Secret, Error> {
         let index = self.index().await?;
-        Ok(Secret::of(path, index.find(path)?))
+        Ok(Secret::of(path, &*self.find(&index, path)?))
     }
 
     /// Fetches the value and says whether it looks like a token of its kind, by the operator's or the

@@ -13,6 +13,7 @@ use keyless_core::{
     audit::{Agent, NL_VERSION},
     nl_message::{NlFault, Profile},
 };
+use keyless_vault::Secret;
 use uuid::Uuid;
 
 use super::{
@@ -22,6 +23,7 @@ use super::{
 };
 use crate::{
     broker::{Broker, agent, session_id},
+    nl::resolve::places,
     places::Places,
 };
 
@@ -100,6 +102,19 @@ impl OwnActions {
         response
     }
 
+    /// All secrets, and the places that handles name and no secret stands for.
+    async fn visible(&self, action: &Action) -> Result<Vec<Secret>, Error> {
+        let vault = self.broker.vault();
+        let mut visible = vault.list().await?.to_vec();
+        // What can't be read is told by whoever resolves them.
+        let places = places(vault, &action.handles().unwrap_or_default()).await?;
+        for place in places {
+            vault.let_open(&place);
+            visible.push(place);
+        }
+        Ok(visible)
+    }
+
     async fn attempt(
         &self,
         action: Action,
@@ -108,7 +123,7 @@ impl OwnActions {
         response: &mut ActionResponse,
     ) -> Result<(), Error> {
         let action = with_text(action)?;
-        let visible = self.broker.vault().list().await?;
+        let visible = self.visible(&action).await?;
         let resolved = resolve_handles(&action, self.broker.vault(), &visible)?;
         for (handle, path) in &resolved {
             let older = older(self.broker.vault(), handle, path, self.terms.grace).await?;
