@@ -15,6 +15,8 @@ use tokio::{
     time::timeout,
 };
 
+use super::rates::spent;
+
 /// Actions of all agents.
 const AT_ONCE: usize = 32;
 /// Actions of one agent, so that none takes every place.
@@ -136,8 +138,9 @@ impl Default for Present {
 impl Present {
     /// A seat for one more outside any jail.
     ///
-    /// [`Code::TooManyConnections`] when all are taken, [`Code::RateLimited`] when too many began of late.
-    pub(super) fn seat(&self, now: Instant) -> Result<Seat, Error> {
+    /// [`Code::TooManyConnections`] when all are taken, [`Code::RateLimited`] when too many began of late, with when one
+    /// more may.
+    pub(super) fn seat(&self, now: Instant) -> Result<Seat, NlFault> {
         let seat = Arc::clone(&self.seats).try_acquire_owned().map_err(|_| {
             let words = SafeText::default().and(SEATS);
             let words = words.and(" sessions without a credential are open");
@@ -150,7 +153,11 @@ impl Present {
         if begun.len() >= NEW_ONES {
             let words = SafeText::default().and(NEW_ONES);
             let words = words.and(" sessions without a credential began within a minute");
-            return Err(Error::with(Code::RateLimited, words));
+            let since = begun.front().map_or(WINDOW, |oldest| now.duration_since(*oldest));
+            let reset = WINDOW.saturating_sub(since).as_secs() + 1;
+            let fault = NlFault::from(Error::with(Code::RateLimited, words));
+            let limit = u32::try_from(NEW_ONES).unwrap_or(u32::MAX);
+            return Err(spent(fault, (limit, WINDOW), reset, "per_broker"));
         }
         begun.push_back(now);
         Ok(seat)
@@ -287,7 +294,15 @@ mod tests {
         for _ in 0..NEW_ONES {
             drop(sessions.seat(late).unwrap());
         }
-        assert_eq!(sessions.seat(late).unwrap_err().code(), Code::RateLimited);
+        let refused = sessions.seat(late + Duration::from_secs(20)).unwrap_err();
+        assert_eq!(refused.code(), Code::RateLimited);
+        let told = refused.details();
+        assert_eq!((&told["limit"], &told["window_seconds"]), (&30.into(), &60.into()), "{told:?}");
+        assert_eq!(
+            (&told["retry_after_seconds"], &told["scope"]),
+            (&41.into(), &"per_broker".into())
+        );
+        assert!(told["reset_at"].is_string(), "{told:?}");
         assert!(sessions.seat(late + WINDOW).is_ok());
     }
 

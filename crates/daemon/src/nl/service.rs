@@ -348,18 +348,25 @@ impl NlService {
         Ok(outcome)
     }
 
-    /// A session is an agent from now on, until [`Self::close_session`]. Of those outside any jail, `mcp`, there
-    /// are so many and no more: [`Code::TooManyConnections`], [`Code::RateLimited`].
-    pub(crate) async fn open_session(&self, kind: &str, session: &str) -> Result<Aid, Error> {
-        let seat = (kind == "mcp").then(|| self.present.seat(Instant::now())).transpose()?;
-        let aid = self.agents.open_session(kind, session).await?;
-        self.present.begin(&aid.instance_id, session, seat);
+    /// The session of a jail is an agent from now on, until [`Self::close_session`].
+    pub(crate) async fn open_session(&self, session: &str) -> Result<Aid, Error> {
+        let aid = self.agents.open_session("run", session).await?;
+        self.present.begin(&aid.instance_id, session, None);
+        Ok(aid)
+    }
+
+    /// The same of one outside any jail, of which there are so many and no more: [`Code::TooManyConnections`],
+    /// [`Code::RateLimited`].
+    pub(crate) async fn open_outside(&self, session: &str) -> Result<Aid, NlFault> {
+        let seat = self.present.seat(Instant::now())?;
+        let aid = self.agents.open_session("mcp", session).await?;
+        self.present.begin(&aid.instance_id, session, Some(seat));
         Ok(aid)
     }
 
     /// The line for a connection that there is no session for, which said `first`.
-    pub(crate) fn refusal(error: Error, first: &Map<String, Value>) -> Vec<u8> {
-        let refused = refused(error.into(), Named::of(first), Shape::Enveloped);
+    pub(crate) fn refusal(fault: NlFault, first: &Map<String, Value>) -> Vec<u8> {
+        let refused = refused(fault, Named::of(first), Shape::Enveloped);
         format!("{}\n", refused.body).into_bytes()
     }
 

@@ -147,7 +147,7 @@ mod tests {
         let threat = async |aid: &Aid| nl.vault.store().threat(&aid.instance_id).await.unwrap();
         let mut sessions = Vec::new();
         for name in ["s-1", "s-2"] {
-            let aid = nl.open_session("run", name).await.unwrap();
+            let aid = nl.open_session(name).await.unwrap();
             let by = agent("run", name);
             nl.detection.add(&aid.instance_id, by, &[incident]).await.unwrap();
             sessions.push(aid);

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use keyless_core::{Code, Error, SafeText, agent::Aid};
+use keyless_core::{Code, Error, SafeText, agent::Aid, nl_message::NlFault};
 use keyless_mcp::Secrets as _;
 use serde_json::{Map, Value};
 use tokio::{
@@ -54,8 +54,8 @@ pub(super) async fn converse(service: Arc<Service>, stream: UnixStream, bound: O
         if let Some(message) = nl_message(&line) {
             let agent = match service.speaks_as(&mut caller, &message).await {
                 Ok(agent) => agent,
-                Err(error) => {
-                    let _ = writer.write_all(&NlService::refusal(error, &message)).await;
+                Err(fault) => {
+                    let _ = writer.write_all(&NlService::refusal(fault, &message)).await;
                     break;
                 }
             };
@@ -209,7 +209,7 @@ impl Service {
         &self,
         caller: &mut Caller,
         first: &Map<String, Value>,
-    ) -> Result<Option<Aid>, Error> {
+    ) -> Result<Option<Aid>, NlFault> {
         if let Some(bound) = &caller.bound {
             return Ok(Some(bound.agent.clone()));
         }
@@ -218,7 +218,7 @@ impl Service {
         }
         // Who has greeted as a session goes on as that one, so that what a person allowed it counts here.
         let session = caller.agent.get_or_insert_with(|| session_id("m"));
-        let agent = self.nl.open_session("mcp", session).await?;
+        let agent = self.nl.open_outside(session).await?;
         if caller.entered.is_none() {
             let entered = self.book.enter(session, SessionKind::Tools, Vec::new());
             caller.entered = Some(entered);

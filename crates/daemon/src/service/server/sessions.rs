@@ -103,7 +103,7 @@ impl Service {
         let (session, secrets) = (open.session.id().to_owned(), open.paths.clone());
         let socket = self.places.runtime().join(format!("{session}.agent.sock"));
         let listener = bind_private(&socket).await?;
-        let agent = self.nl.open_session("run", &session).await?;
+        let agent = self.nl.open_session(&session).await?;
         let own = manifest.map(caution::parse).transpose()?.unwrap_or_default();
         let declared = own.required.into_iter().chain(own.optional).collect();
         let over = watch::Sender::new(false);

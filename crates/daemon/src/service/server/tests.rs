@@ -41,7 +41,7 @@ impl Served {
     }
 
     async fn jailed(&self) -> Arc<Bound> {
-        let agent = self.service.nl.open_session("run", "s-1").await.unwrap();
+        let agent = self.service.nl.open_session("s-1").await.unwrap();
         let (session, over) = ("s-1".to_owned(), watch::Sender::new(false));
         Arc::new(Bound { session, agent, secrets: Vec::new(), declared: Vec::new(), over })
     }
@@ -153,7 +153,16 @@ async fn new_agents_without_a_credential_are_so_many_a_minute() {
     }
     let mut refused = served.connect(None);
     let told = refused.say(&greeting()).await;
-    assert_eq!(told["payload"]["error"]["keyless_code"], "rate_limited", "{told}");
+    let error = &told["payload"]["error"];
+    assert_eq!(error["keyless_code"], "rate_limited", "{told}");
+    assert_eq!(
+        (&error["details"]["limit"], &error["details"]["window_seconds"]),
+        (&30.into(), &60.into())
+    );
+    assert!(
+        error["details"]["retry_after_seconds"].as_u64().is_some_and(|wait| wait <= 60),
+        "{told}"
+    );
     assert_eq!(refused.hear().await, Value::Null);
     // Who has a jail is not kept out by those.
     let bound = served.jailed().await;
