@@ -42,6 +42,13 @@ pub struct Delegations {
     log: AuditLog,
 }
 
+/// A token of one instance.
+struct Bound {
+    token: Token,
+    /// Whether it was any instance's before.
+    is_new: bool,
+}
+
 /// Who revokes.
 #[derive(Clone, Copy, Debug)]
 pub enum Revoker<'a> {
@@ -85,26 +92,39 @@ impl Delegations {
         let now = Timestamp::now();
         verify(&links, presented, used, &|instance| is_active(instance), now)?;
         let token = links.into_iter().next().ok_or(Code::DelegationInvalid)?;
-        match token.subject_instance {
-            Some(_) => Ok(token),
-            None => self.bind(id, presented.instance_id).await,
+        if token.subject_instance.is_some() {
+            return Ok(token);
         }
+        let uri = presented.agent_uri.to_string();
+        let who = audit::Agent { uri, ..agent("agent", presented.instance_id.as_str()) };
+        self.bind(id, presented.instance_id, &who).await.map(|bound| bound.token)
     }
 
-    /// Makes a token that any instance of its subject may have that of one; it is somebody else's if another was faster.
-    async fn bind(&self, id: &TokenId, instance: &InstanceId) -> Result<Token, Error> {
+    /// Makes a token that any instance of its subject may have that of one, which is on record with it; it is somebody
+    /// else's if another was faster.
+    async fn bind(
+        &self,
+        id: &TokenId,
+        instance: &InstanceId,
+        who: &audit::Agent,
+    ) -> Result<Bound, Error> {
         loop {
             let row = self.row(id).await?;
             row.token.is_in_force(Timestamp::now())?;
             match &row.token.subject_instance {
-                Some(one) if one == instance => return Ok(row.token),
+                Some(one) if one == instance => {
+                    return Ok(Bound { token: row.token, is_new: false });
+                }
                 Some(_) => return Err(unknown(id)),
                 None => {}
             }
             let bound = Token { subject_instance: Some(instance.clone()), ..row.token.clone() };
             let new = self.sealed(bound);
-            if self.store.rewrite_delegation(&row, &new).await? {
-                return Ok(new.token);
+            let note = format!("from now on it is that of {instance} alone");
+            let entry = entry(Action::DelegationAccept, &new.token, who.clone(), Some(note));
+            let told = Told::in_log(&self.log, vec![entry]);
+            if self.store.rewrite_delegation(&row, &new, told).await? {
+                return Ok(Bound { token: new.token, is_new: true });
             }
         }
     }
@@ -215,8 +235,11 @@ impl Delegations {
         }
         let now = Timestamp::now();
         links.iter().try_for_each(|link| link.is_in_force(now))?;
-        let token = self.bind(id, &by.instance_id).await?;
-        self.log.append(entry(Action::DelegationAccept, &token, as_logged(by), None)).await?;
+        let who = as_logged(by);
+        let Bound { token, is_new } = self.bind(id, &by.instance_id, &who).await?;
+        if !is_new {
+            self.log.append(entry(Action::DelegationAccept, &token, who, None)).await?;
+        }
         Ok((token, self.binding_key(id, &by.instance_id)))
     }
 

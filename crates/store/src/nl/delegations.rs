@@ -81,6 +81,7 @@ impl Store {
         &self,
         old: &DelegationRow,
         new: &DelegationRow,
+        told: Told<'_>,
     ) -> Result<bool, StoreError> {
         let update = query(
             "UPDATE delegations SET body = $1, seal = $2 \
@@ -88,7 +89,7 @@ impl Store {
         );
         let update = update.bind(json(&new.token)).bind(&new.seal);
         let update = update.bind(old.token.token_id.as_str()).bind(&old.seal);
-        Ok(update.execute(&self.pool).await? == 1)
+        self.run_told(update, told).await
     }
 
     /// One token; none where its row can't be read, since that hands nothing on.

@@ -428,12 +428,27 @@ async fn a_token_is_that_of_the_first_instance_that_takes_it() {
         assert_eq!(accepted(&served, &made, late).await, Err(Code::DelegationInvalid));
     }
     // By using it.
+    let bound = async || {
+        let wanted = keyless_store::AuditQuery::default();
+        let all = served.nl.vault.store().audit_query(&wanted).await.unwrap();
+        let notes = all
+            .iter()
+            .filter(|entry| entry.action == keyless_core::audit::Action::DelegationAccept);
+        let notes = notes.filter_map(|entry| entry.detail.note.clone());
+        notes.filter(|note| note.contains("from now on it is that of")).collect::<Vec<_>>()
+    };
+    // Each once, whoever accepted it how often, and whichever way it came to be.
+    let before = bound().await;
+    assert_eq!(before.len(), 4);
     let made = token(&served, &issuer, &asked(&first, &["exec"], 2)).await.unwrap();
     let first = under(&served, &made, first).await;
     assert_eq!(done(&served, &first, exec()).await, Some(Code::SecretUnavailable));
     let late = under(&served, &made, twin).await;
     assert_eq!(done(&served, &late, exec()).await, Some(Code::DelegationInvalid));
     assert_eq!(accepted(&served, &made, &late).await, Err(Code::DelegationInvalid));
+    let instance = first.aid.instance_id.as_str();
+    let theirs = |notes: &[String]| notes.iter().filter(|note| note.contains(instance)).count();
+    assert_eq!(theirs(&bound().await), theirs(&before) + 1);
 }
 
 #[tokio::test]
