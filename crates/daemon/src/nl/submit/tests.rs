@@ -8,7 +8,7 @@ use keyless_core::{
 };
 use serde_json::json;
 
-use keyless_vault::Entries;
+use keyless_vault::{Entries, Metadata};
 
 use super::*;
 use crate::nl::{
@@ -93,6 +93,36 @@ fn call(provider: &str, service: &str, operation: &str) -> Value {
         "type": "sdk_proxy", "provider": provider, "service": service, "operation": operation,
         "parameters": {}, "credentials_ref": "{{nl:api/token}}",
     })
+}
+
+/// A handle of a parameter is no credential: where its secret may go says nothing of where the service is.
+#[tokio::test]
+async fn the_credential_alone_is_judged_by_where_a_service_is() {
+    let served = Served::new().await;
+    let path = SecretPath::parse("t/github/token").unwrap();
+    served.nl.vault.add(path, Metadata::default(), None, Entries::untold()).await.unwrap();
+    let caller = served.agent("a", &[ActionType::SdkProxy], &["*"]).await;
+    let checked = async |credential: &str, parameter: &str| {
+        let action = json!({
+            "type": "sdk_proxy", "provider": "github", "service": "rest", "operation": "POST /gists",
+            "parameters": { "body": { "description": parameter } },
+            "credentials_ref": credential, "dry_run": true,
+        });
+        let outcome = served.nl.one(&caller, read(action), "req-1", Timestamp::now()).await;
+        outcome.fault.map(|fault| fault.code())
+    };
+    // `github` is where such a secret belongs, `db` is not.
+    let (belongs, foreign) = ("{{nl:github/token}}", "{{nl:db/password}}");
+    assert_eq!(checked(belongs, "text").await, None);
+    assert_eq!(checked(belongs, foreign).await, None);
+    assert_eq!(checked(foreign, belongs).await, Some(Code::ForeignDestination));
+    // The same handle in both places is the credential, however it is spelt there.
+    assert_eq!(checked(foreign, foreign).await, Some(Code::ForeignDestination));
+    assert_eq!(checked("{{vault:db/password}}", belongs).await, Some(Code::ForeignDestination));
+    assert_eq!(
+        checked("{{nl:db/password}}", "{{nl:t/db/password}}").await,
+        Some(Code::ForeignDestination)
+    );
 }
 
 #[tokio::test]
