@@ -12,7 +12,9 @@ fn mounted(world: &World, more: &str) {
         fs::create_dir_all(file.parent().unwrap()).unwrap();
         fs::write(file, world.canary.value()).unwrap();
     }
-    let text = format!("[[source]]\nname = \"here\"\ntype = \"files\"\nfolder = {mount:?}\n{more}");
+    let folder = mount.display();
+    let text =
+        format!("[[source]]\nname = \"here\"\ntype = \"files\"\nfolder = '{folder}'\n{more}");
     world.home.write("keyless/sources.toml", text).unwrap();
 }
 
@@ -121,4 +123,29 @@ fn a_source_is_closed_to_references_unless_the_operator_opens_it() {
     refusal(&served, "env://HOME");
     let own = ["exec", "--dry-run", "--", "true {{nl:here://prod/db}}"];
     world.keyless(&own).run().exits(3);
+}
+
+#[test]
+fn a_person_is_asked_about_a_place_as_about_a_secret() {
+    let world = with_secrets();
+    mounted(&world, "references = [\"prod/*\"]\n");
+    let served = Served::start(&world);
+    granted_with(&world, AGENT, &["here://prod/db"], &["--approve"]);
+    let action = exec("printf %s {{nl:here://prod/db}}");
+    let ask = || {
+        let step = json!([{ "over": "http", "action": action, "request_id": "ask-1" }]);
+        served.client(&step).remove(0)
+    };
+    let told = ask();
+    let error = &told["body"]["error"];
+    assert_eq!(error["nl_code"], "NL-E204", "{told}");
+    let id = error["details"]["approval_id"].as_str().unwrap().to_owned();
+    let shown = world.keyless(&["approve", "--list"]).run().ok();
+    assert!(
+        shown.contains("here://prod/db") || shown.contains("at-source/here/prod-db-"),
+        "{shown}"
+    );
+    world.keyless(&["approve", "--once", &id]).run().ok();
+    let done = ask();
+    assert_eq!(done["body"]["result"]["stdout"], "[REDACTED:here://prod/db]", "{done}");
 }
