@@ -2,13 +2,15 @@
 //!
 //! A module ends up in plain files of an agent, in git, and in snapshots; a credential has no business
 //! there. Known token formats, and those of the caller's catalog, are recognised by their prefix, alphabet and length,
-//! anything else only where a name such as `api_key` says what it is and its value is as random as a real one.
+//! anything else only where a name such as `api_key` says what it is and its value is as random as a real one, or has
+//! the format that the catalog knows for the name.
 //! Examples in documentation (`ghp_xxxx…`, `AKIA…EXAMPLE`, `${TOKEN}`) are not random, and pass.
 //! The value itself goes into no message.
 
 mod adopt;
 mod configs;
 mod forms;
+mod named;
 mod random;
 mod utf16;
 
@@ -59,37 +61,6 @@ pub struct Finding {
     #[serde(skip)]
     pub(crate) range: Option<Range<usize>>,
 }
-
-/// Names whose value is a credential when it is random enough.
-const NAMES: &[&str] = &[
-    "api_key",
-    "apikey",
-    "api-key",
-    "access_key",
-    "access-key",
-    "accesskey",
-    "account_key",
-    "account-key",
-    "accountkey",
-    "app_key",
-    "app-key",
-    "secret_key",
-    "secret-key",
-    "secretkey",
-    "auth_token",
-    "auth-token",
-    "access_token",
-    "access-token",
-    "client_secret",
-    "client-secret",
-    "private_key",
-    "_pat",
-    "password",
-    "passwd",
-    "secret",
-    "token",
-    "bearer",
-];
 
 /// Refuses a module with a credential in it; names file, line and kind of each.
 pub(crate) fn check(module: &Module, tree: &Tree, forms: &TokenForms) -> Result<()> {
@@ -149,25 +120,34 @@ pub fn scan(file: &str, bytes: &[u8], forms: &TokenForms) -> Vec<Finding> {
 }
 
 fn scan_text(file: &str, text: &str, forms: &TokenForms) -> Vec<Finding> {
-    let mut findings = Vec::new();
+    let mut findings: Vec<Finding> = Vec::new();
     let mut start = 0;
-    for (number, line) in text.split_inclusive('\n').enumerate() {
+    let mut before = (0, "");
+    for (index, line) in text.split_inclusive('\n').enumerate() {
         let key = header_of_a_key(line).and_then(|end| begins_a_key(&text[start + end..]));
-        if let Some(seen) = key.or_else(|| look(line, forms))
+        let seen = key.or_else(|| look(file, line, forms)).map(|seen| (index + 1, line, seen));
+        let seen = seen.or_else(|| {
+            let seen = named::in_two_lines(before.1, line, forms)?;
+            let is_here = seen.value.is_some_and(|value| offset(text, value) >= start);
+            Some(if is_here { (index + 1, line, seen) } else { (before.0, before.1, seen) })
+        });
+        if let Some((number, line, seen)) = seen
             && !line.contains(NOT_A_SECRET)
+            && findings.last().is_none_or(|last| last.line != number)
         {
             findings.push(Finding {
                 file: file.to_owned(),
-                line: number + 1,
+                line: number,
                 kind: seen.kind,
                 pattern: seen.pattern,
                 range: seen.value.map(|value| {
-                    let from = start + offset(line, value);
+                    let from = offset(text, value);
                     from..from + value.len()
                 }),
             });
         }
         start += line.len();
+        before = (index + 1, line);
     }
     findings
 }
@@ -185,16 +165,17 @@ impl<'l> Seen<'l> {
     }
 }
 
-fn look<'l>(line: &'l str, forms: &TokenForms) -> Option<Seen<'l>> {
+fn look<'l>(file: &str, line: &'l str, forms: &TokenForms) -> Option<Seen<'l>> {
     if line.len() < LEAST {
-        return None;
+        return named::in_login_file(file, line);
     }
     let mut words = line.split(|c: char| !(c.is_ascii_alphanumeric() || "-_.+/=~".contains(c)));
     words
         .find_map(|word| token(word, forms))
         .or_else(|| address(line, forms))
         .or_else(|| password_in_address(line))
-        .or_else(|| named_value(line))
+        .or_else(|| named::named_value(line, forms))
+        .or_else(|| named::in_login_file(file, line))
 }
 
 /// Where the header of a private key ends in a line, whatever a file of settings has around it.
@@ -257,51 +238,15 @@ fn address<'l>(line: &'l str, forms: &TokenForms) -> Option<Seen<'l>> {
 
 /// `postgres://user:PASSWORD@host`.
 fn password_in_address(line: &str) -> Option<Seen<'_>> {
-    let at = line.find("://")?;
-    let rest = &line[at + 3..];
-    let end = rest.find(|c: char| c.is_whitespace() || "/?#\"'`<>".contains(c));
-    let (login, _host) = rest[..end.unwrap_or(rest.len())].rsplit_once('@')?;
-    let (_user, password) = login.split_once(':')?;
-    let made_up = password.len() >= 12 && random::is_woven(password) && is_random(password, 3.0);
-    made_up.then(|| Seen::new("password in an address", Some(password)))
-}
-
-/// `password: "…"`, `API_KEY=…`, where the value has no words in it.
-fn named_value(line: &str) -> Option<Seen<'_>> {
-    let lower = line.to_ascii_lowercase();
-    for (at, name) in NAMES.iter().flat_map(|name| lower.match_indices(name)) {
-        let rest = line.get(at + name.len()..)?;
-        let rest = rest.trim_start_matches(['"', '\'', '`', ' ']);
-        let Some(value) = rest.strip_prefix([':', '=']) else { continue };
-        let value = value.trim_start_matches(['"', '\'', '`', ' ', '=']);
-        let value = value.strip_prefix("Bearer ").unwrap_or(value);
-        let end = value
-            .find(|c: char| !(c.is_ascii_alphanumeric() || "-_+/=.~".contains(c)))
-            .unwrap_or(value.len());
-        let value = &value[..end];
-        let has = |test: fn(&char) -> bool| value.chars().any(|c| test(&c));
-        let mixed = has(char::is_ascii_digit)
-            && has(char::is_ascii_lowercase)
-            && has(char::is_ascii_uppercase);
-        let hex = value.len() >= 32
-            && value.bytes().all(|b| b.is_ascii_hexdigit())
-            && has(char::is_ascii_digit);
-        // What stands for a value on the agent's side is what belongs here.
-        let placeholder = ["kloak_", "kloak:", "nl:"].iter().any(|form| value.starts_with(form));
-        // Base64 has slashes of its own.
-        let is_padded = value.ends_with('=') && value.len() % 4 == 0 && !value.contains('.');
-        let separated = !is_padded && value.chars().filter(|c| matches!(c, '.' | '/')).count() > 1;
-        if !placeholder
-            && value.len() >= 20
-            && !separated
-            && (mixed || hex)
-            && is_random(value, if hex { 3.0 } else { 3.8 })
-        {
-            let kind = "value of a variable that is named like a credential";
-            return Some(Seen::new(kind, Some(value)));
-        }
-    }
-    None
+    line.match_indices("://").find_map(|(at, mark)| {
+        let rest = &line[at + mark.len()..];
+        let end = rest.find(|c: char| c.is_whitespace() || "/?#\"'`<>".contains(c));
+        let (login, _host) = rest[..end.unwrap_or(rest.len())].rsplit_once('@')?;
+        let (_user, password) = login.split_once(':')?;
+        let made_up =
+            password.len() >= 12 && random::is_woven(password) && is_random(password, 3.0);
+        made_up.then(|| Seen::new("password in an address", Some(password)))
+    })
 }
 
 /// Where a part of a text begins in it, in bytes.

@@ -108,11 +108,18 @@ pub(crate) fn token_forms() -> TokenForms {
         let places = Places::from_environment();
         let providers = places.and_then(|places| keyless_daemon::providers(&places));
         let providers = providers.unwrap_or_else(|_| Providers::bundled());
+        let names = |provider: &Provider, variant: &Variant| {
+            let own = variant.env_var.iter().map(|name| name.as_str().to_owned());
+            let patterns = provider.env_var_patterns.iter();
+            let globs = patterns.filter(|pattern| pattern.variant == variant.id);
+            own.chain(globs.flat_map(|pattern| pattern.matches.clone())).collect()
+        };
         let form = |provider: &Provider, variant: &Variant| {
             Some(TokenForm {
                 pattern: variant.id.clone(),
                 kind: format!("{}: {}", provider.display_name, variant.display_name),
                 format: variant.format_regex.clone()?,
+                names: names(provider, variant),
             })
         };
         let mut forms = Vec::new();

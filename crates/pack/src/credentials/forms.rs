@@ -20,6 +20,8 @@ pub struct TokenForm {
     pub kind: String,
     /// A regular expression for the whole value.
     pub format: String,
+    /// Variables that hold one, in the catalog's words; one with a `*` is not looked at.
+    pub names: Vec<String>,
 }
 
 /// The formats of the caller's catalog; read when a module is first looked at.
@@ -30,6 +32,15 @@ pub struct TokenForms(Arc<LazyLock<Forms, Box<dyn FnOnce() -> Forms + Send>>>);
 struct Forms {
     rows: Vec<TokenForm>,
     set: RegexSet,
+    /// Those that tell nothing without the variable's name.
+    named: Vec<NamedForm>,
+}
+
+struct NamedForm {
+    form: TokenForm,
+    /// Its variables' names, as `bare` has them.
+    names: Vec<String>,
+    format: RegexSet,
 }
 
 /// A token format: prefix, the number of chars after it, and whether these are hex or alphanumeric alone.
@@ -41,6 +52,7 @@ struct Form {
 }
 
 const FORMS: &[Form] = &[
+    Form { kind: "age secret key", prefix: "AGE-SECRET-KEY-1", least: 58, extra: "" },
     Form { kind: "Anthropic API key", prefix: "sk-ant-", least: 32, extra: "-_" },
     Form { kind: "Atlassian API token", prefix: "ATATT3", least: 100, extra: "-_=." },
     Form { kind: "AWS access key id", prefix: "AKIA", least: 16, extra: "" },
@@ -90,6 +102,8 @@ const WORDS: &[&str] = &[
     "abcdefghijklmnopqrstuvwx",
     "postgres://localhost/app",
 ];
+/// The end of a variable's name says as much as the whole from this length on.
+const LEAST_NAME: usize = 12;
 /// Room for the compiled expression, in bytes.
 const MAX_SET: usize = 8 << 20;
 
@@ -107,6 +121,40 @@ impl TokenForms {
         let told = word.starts_with("https://") || (is_random(word, 3.0) && is_woven(word));
         told.then(|| &forms.rows[found])
     }
+
+    /// Whether a format of the catalog belongs to a name.
+    pub(super) fn knows_name(&self, name: &str) -> bool {
+        let forms: &Forms = &self.0;
+        let bare = bare(name);
+        forms.named.iter().any(|one| one.is_of(&bare))
+    }
+
+    /// The format that the catalog has for a name, where the value has it.
+    pub(super) fn of_name(&self, name: &str, value: &str) -> Option<&TokenForm> {
+        let forms: &Forms = &self.0;
+        let bare = bare(name);
+        let fits = |one: &&NamedForm| one.is_of(&bare) && one.format.is_match(value);
+        forms.named.iter().find(fits).map(|one| &one.form)
+    }
+}
+
+impl NamedForm {
+    fn new(form: TokenForm, format: RegexSet) -> Self {
+        let names = form.names.iter().filter(|name| !name.contains('*'));
+        Self { names: names.map(|name| bare(name)).collect(), form, format }
+    }
+
+    /// Whether one of its variables has this name, more before it (`PROD_…`), or less (`secretAccessKey`).
+    fn is_of(&self, name: &str) -> bool {
+        self.names
+            .iter()
+            .any(|own| name.ends_with(own) || (name.len() >= LEAST_NAME && own.ends_with(name)))
+    }
+}
+
+/// A name in capitals, with nothing between its words.
+fn bare(name: &str) -> String {
+    name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_uppercase()).collect()
 }
 
 impl Default for TokenForms {
@@ -127,16 +175,21 @@ impl Forms {
             let whole = formats.iter().map(|format| format!("^(?:{format})$"));
             RegexSetBuilder::new(whole).size_limit(MAX_SET).build()
         };
-        let telling = |form: &TokenForm| {
-            compile(&[&form.format]).is_ok_and(|one| !WORDS.iter().any(|word| one.is_match(word)))
-        };
-        let mut rows: Vec<TokenForm> = given.into_iter().filter(telling).collect();
+        let (mut rows, mut named) = (Vec::new(), Vec::new());
+        for form in given {
+            let Ok(one) = compile(&[&form.format]) else { continue };
+            if WORDS.iter().any(|word| one.is_match(word)) {
+                named.push(NamedForm::new(form, one));
+            } else {
+                rows.push(form);
+            }
+        }
         // Where several fit, the one that says most: `sk-ant-` is told from `sk-`.
         rows.sort_by_key(|form| std::cmp::Reverse(literal(&form.format)));
         let formats: Vec<&str> = rows.iter().map(|form| form.format.as_str()).collect();
         match compile(&formats) {
-            Ok(set) => Self { rows, set },
-            Err(_) => Self { rows: Vec::new(), set: RegexSet::empty() },
+            Ok(set) => Self { rows, set, named },
+            Err(_) => Self { rows: Vec::new(), set: RegexSet::empty(), named },
         }
     }
 }

@@ -2,6 +2,20 @@
 
 /// Whether nobody would type this: enough entropy, no runs, no alphabet, no word that says "example".
 pub(super) fn is_random(text: &str, least_bits: f64) -> bool {
+    if is_sample(text) {
+        return false;
+    }
+    let lower = text.to_ascii_lowercase();
+    let bytes = lower.as_bytes();
+    let steps = bytes
+        .windows(2)
+        .filter(|pair| pair[1] == pair[0] || pair[1] == pair[0].wrapping_add(1))
+        .count();
+    steps * 3 < bytes.len() && entropy(text.as_bytes()) >= least_bits
+}
+
+/// Whether it says of itself that it is none.
+pub(super) fn is_sample(text: &str) -> bool {
     let lower = text.to_ascii_lowercase();
     let sample = [
         "example",
@@ -14,15 +28,7 @@ pub(super) fn is_random(text: &str, least_bits: f64) -> bool {
         "changeme",
         "0000000",
     ];
-    if sample.iter().any(|word| lower.contains(word)) {
-        return false;
-    }
-    let bytes = lower.as_bytes();
-    let steps = bytes
-        .windows(2)
-        .filter(|pair| pair[1] == pair[0] || pair[1] == pair[0].wrapping_add(1))
-        .count();
-    steps * 3 < bytes.len() && entropy(text.as_bytes()) >= least_bits
+    sample.iter().any(|word| lower.contains(word))
 }
 
 /// Bits per byte.
