@@ -323,6 +323,7 @@ impl Requests {
         rows.retain(|row| self.is_genuine(row));
         for row in &mut rows {
             self.correct(row);
+            self.keep_expired(row).await;
         }
         Ok(rows)
     }
@@ -331,7 +332,23 @@ impl Requests {
         let found = self.store.request(id).await?.filter(|row| self.is_genuine(row));
         let mut row = found.ok_or_else(|| unknown(id))?;
         self.correct(&mut row);
+        self.keep_expired(&mut row).await;
         Ok(row)
+    }
+
+    /// What was seen to have expired stays so, whatever becomes of the clock.
+    async fn keep_expired(&self, row: &mut RequestRow) {
+        let now = Timestamp::now();
+        if row.request.settled.is_some() || row.request.status(now) != Status::Expired {
+            return;
+        }
+        // The last moment at which it could be answered.
+        let last = row.request.expires_at - SignedDuration::from_secs(1);
+        let expired = self.sealed(row.request.abandoned(last.max(row.request.created_at)));
+        // It has expired by the clock all the same where that can't be written, or somebody was faster.
+        if self.store.replace_request(row, &expired, Told::nothing()).await.unwrap_or_default() {
+            *row = expired;
+        }
     }
 
     fn is_genuine(&self, row: &RequestRow) -> bool {

@@ -56,6 +56,30 @@ async fn a_name_that_another_request_shows_is_drawn_anew() {
     assert_eq!(ever_taken.code(), Code::Internal);
 }
 
+/// A clock that is set back makes nothing wait again.
+#[tokio::test]
+async fn what_was_seen_expired_stays_so() {
+    let scene = Scene::new().await;
+    let requests = Requests::new(&scene.vault, scene.log.clone());
+    let made = Timestamp::now() - SignedDuration::from_hours(2);
+    let path = SecretPath::parse("team/a/key").unwrap();
+    let make = |full_id| {
+        Request::new(full_id, Some(path.clone()), Asked::provision(), "ses-1", None, made)
+    };
+    let id = requests.admit(make, draw).await.unwrap().id;
+    let seen = requests.poll("ses-1", &id).await.unwrap();
+    let then = made + SignedDuration::from_secs(1);
+    assert_eq!(
+        (seen.status(Timestamp::now()), seen.status(then)),
+        (Status::Expired, Status::Expired)
+    );
+    // In the store as well, and its seal fits.
+    let other = Requests::new(&scene.vault, scene.log.clone());
+    assert_eq!(other.poll("ses-1", &id).await.unwrap().status(then), Status::Expired);
+    let late = other.settle(&id, Decision::Cancel).await.unwrap_err();
+    assert_eq!(late.code(), Code::RequestSettled);
+}
+
 #[tokio::test]
 async fn a_request_is_128_bits_in_the_store_and_in_the_log() {
     let scene = Scene::new().await;
