@@ -10,7 +10,10 @@ use keyless_daemon::{
     Places, counted,
     doctor::{Check, CheckState},
     path_unusable,
-    setup::{Existing, Judged, Proposer, Scan, SetupState, Step, StepStatus, scan, write_manifest},
+    setup::{
+        Existing, Judged, Proposer, Scan, SetupState, Step, StepStatus, is_taken_from, scan,
+        write_manifest,
+    },
 };
 use serde_json::{Value, json};
 
@@ -94,7 +97,22 @@ impl<'u> Setup<'u> {
                 break;
             }
         }
+        self.warn_of_raw(&found);
         Ok(status)
+    }
+
+    /// What stays where it is, whatever was taken in.
+    fn warn_of_raw(&self, found: &Scan) {
+        for (file, places) in &found.raw {
+            let shown = one_line(&file.to_string_lossy()).into_owned();
+            let next = if is_taken_from(file) {
+                format!("keyless secret import {shown} --allow-weak takes short values too")
+            } else {
+                "keep each with keyless secret add, and have the file name a variable in its place"
+                    .to_owned()
+            };
+            self.ui.warn(format!("raw values stay in {shown} ({}). Next: {next}", few(places)));
+        }
     }
 
     async fn step(&self, step: Step, found: &Scan, proposer: &Proposer<'_>) -> Result<Came, Error> {
@@ -225,9 +243,14 @@ fn scanned(found: &Scan) -> Came {
         ),
         json!({
             "variables": variables, "files": files, "cut_short": found.cut_short,
-            "unreadable": texts(&found.unreadable),
+            "unreadable": texts(&found.unreadable), "raw": raw(found),
         }),
     )
+}
+
+fn raw(found: &Scan) -> Value {
+    let files = found.raw.iter();
+    files.map(|(file, places)| (file.to_string_lossy().into_owned(), json!(places))).collect()
 }
 
 /// What could not be looked into: the first few by name, since a secret may be in any of them.
@@ -235,13 +258,17 @@ fn unreadable(places: &BTreeSet<PathBuf>) -> String {
     if places.is_empty() {
         return String::new();
     }
-    let place = |place: &PathBuf| one_line(&place.to_string_lossy()).into_owned();
-    let named: Vec<_> = places.iter().take(NAMED).map(place).collect();
+    let places = places.iter().map(|place| one_line(&place.to_string_lossy()).into_owned());
+    format!("; can't be read: {}", few(&places.collect()))
+}
+
+fn few(places: &BTreeSet<String>) -> String {
+    let named: Vec<&str> = places.iter().take(NAMED).map(String::as_str).collect();
     let rest = match places.len().saturating_sub(NAMED) {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    format!("; can't be read: {}{rest}", named.join(", "))
+    named.join(", ") + &rest
 }
 
 /// Names of files as JSON has them, which knows nothing but UTF-8.

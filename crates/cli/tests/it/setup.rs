@@ -64,6 +64,51 @@ fn setup(world: &World, options: &[&str]) -> Seen {
     world.keyless(&[&["setup", "--root", root.to_str().unwrap(), "--json"], options].concat()).run()
 }
 
+/// Files from which nothing is taken, and values that are too short to be taken, are named with what is in them.
+#[test]
+fn what_stays_raw_is_told() {
+    let world = World::with_store();
+    let token = format!("ntn_{}", "Zk3v9QwT1rXb7LmN5pYc2HsDf8GjKa4EuVoR6tBi0nSx9");
+    let key = format!("q9/Zk3v/QwT1rXb7LmN5/{}", "Yc2HsDf8Gj/a4EuVoR6");
+    for (file, text) in [
+        (".flaskenv", format!("FLASK_SECRET_KEY={}\n", world.another_value())),
+        (".dev.vars", format!("CLOUDFLARE_API_TOKEN={}\n", world.another_value())),
+        (".envrc", format!("export LINEAR_API_KEY={}\n", world.another_value())),
+        ("prod.env", "SMTP_PASSWORD=Sommer2026!\n".to_owned()),
+        (
+            "compose.yaml",
+            format!(
+                "services:\n  a:\n    environment:\n      POSTGRES_PASSWORD: Winter2025!\n      A_TOKEN: ${{A_TOKEN}}\n  b:\n    environment:\n      - NOTION_TOKEN={token}\n"
+            ),
+        ),
+        ("app.py", format!("x = 1\nAWS_SECRET_ACCESS_KEY = '{key}'\n")),
+    ] {
+        world.home.write(&format!("operator/work/{file}"), &text).unwrap();
+    }
+    let seen = setup(&world, &["--scan-only"]);
+    let found = phases(seen.exits(0));
+    assert_eq!(
+        found[0].2["raw"],
+        json!({
+            "app.py": ["AWS_SECRET_ACCESS_KEY"],
+            "compose.yaml": ["NOTION_TOKEN", "POSTGRES_PASSWORD"],
+            "prod.env": ["SMTP_PASSWORD"],
+        })
+    );
+    let variables = found[1].2["variables"].as_array().unwrap();
+    for name in ["LINEAR_API_KEY", "FLASK_SECRET_KEY", "CLOUDFLARE_API_TOKEN"] {
+        let one = variables.iter().find(|one| one["variable"] == name);
+        assert!(one.is_some_and(|one| one["path"].is_string()), "{name}");
+    }
+    let said = seen.errors();
+    assert!(
+        said.contains("raw values stay in compose.yaml (NOTION_TOKEN, POSTGRES_PASSWORD)"),
+        "{said}"
+    );
+    assert!(said.contains("keyless secret import prod.env --allow-weak"), "{said}");
+    assert!(!said.contains(&token) && !said.contains("Winter2025"), "{said}");
+}
+
 /// The lines, by their phase.
 fn phases(seen: &Seen) -> Vec<(String, String, Value)> {
     let line = |line: &str| {

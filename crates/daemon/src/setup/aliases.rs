@@ -18,7 +18,9 @@ const PROSE: &[&str] = &["adoc", "html", "markdown", "md", "rst", "txt"];
 
 /// Whole names of files whose variables a command is started with, or that Keyless reads itself.
 const CARRIERS: &[&str] = &[
+    ".dev.vars",
     ".envrc",
+    ".flaskenv",
     ".gitlab-ci.yml",
     "agentpack.yaml",
     "claude_desktop_config.json",

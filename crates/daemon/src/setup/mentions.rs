@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
+use zeroize::Zeroizing;
 
 /// What stands before a variable's name in code, up to a quote that may follow.
 const CALLS: &[&str] = &[
@@ -11,7 +12,12 @@ const CALLS: &[&str] = &[
     "ENV.fetch(",
     "ENV[",
     "Environment.GetEnvironmentVariable(",
+    "System.fetch_env!(",
+    "System.fetch_env(",
+    "System.get_env(",
     "System.getenv(",
+    "env!(",
+    "env(",
     "env::var(",
     "env::var_os(",
     "getenv(",
@@ -35,7 +41,7 @@ const SCRIPTS: &[&str] = &["cjs", "js", "jsx", "mjs", "ts", "tsx", "vue"];
 /// Objects of theirs that hold the environment.
 const ENVIRONMENTS: &[&str] = &["Bun.env", "import.meta.env", "process.env"];
 /// Ends of names of files in which `${NAME}` is a variable.
-const TEMPLATES: &[&str] = &["sh", "toml", "yaml", "yml"];
+const TEMPLATES: &[&str] = &["properties", "sh", "toml", "yaml", "yml"];
 
 /// Whether files of this name are read.
 pub(super) fn is_read(name: &str) -> bool {
@@ -68,6 +74,9 @@ pub(super) fn of(name: &str, text: &str) -> BTreeSet<String> {
         }
         if TEMPLATES.contains(&end) || is_script(name) {
             in_braces(line, &mut found);
+        }
+        if end == "sh" {
+            in_dollars(line, &mut found);
         }
         if name == "Dockerfile" {
             in_dockerfile(line, &mut found);
@@ -116,6 +125,13 @@ fn in_braces(line: &str, found: &mut BTreeSet<String>) {
     }
 }
 
+/// `$NAME`.
+fn in_dollars(line: &str, found: &mut BTreeSet<String>) {
+    for (at, _) in line.match_indices('$') {
+        found.extend(name_at(&line[at + 1..]));
+    }
+}
+
 fn in_dockerfile(line: &str, found: &mut BTreeSet<String>) {
     let rest = line.trim_start();
     for word in ["ENV ", "ARG "] {
@@ -138,6 +154,39 @@ fn in_package_scripts(text: &str, found: &mut BTreeSet<String>) {
             found.extend(plain.into_iter().chain(set));
         }
     }
+}
+
+/// The variables that a compose file gives values to, with these.
+pub(super) fn literals(name: &str, text: &str) -> Vec<(String, Zeroizing<String>)> {
+    let is_yaml = name.ends_with(".yml") || name.ends_with(".yaml");
+    let document = is_yaml.then(|| serde_saphyr::from_str::<Value>(text).ok()).flatten();
+    let mut found = Vec::new();
+    let services = document.as_ref().and_then(|document| document.get("services")?.as_object());
+    for service in services.into_iter().flatten().map(|(_, service)| service) {
+        let pairs: Vec<(&str, &str)> = match service.get("environment") {
+            Some(Value::Object(table)) => table
+                .iter()
+                .filter_map(|(name, value)| Some((name.as_str(), value.as_str()?)))
+                .collect(),
+            Some(Value::Array(list)) => {
+                list.iter().filter_map(|line| line.as_str()?.split_once('=')).collect()
+            }
+            _ => Vec::new(),
+        };
+        let pairs = pairs.into_iter();
+        found
+            .extend(pairs.map(|(name, value)| (name.to_owned(), Zeroizing::new(value.to_owned()))));
+    }
+    found
+}
+
+/// The first name in a line that is written as those of variables are.
+pub(super) fn first_name(line: &str) -> Option<String> {
+    let words = line.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
+    let mut names = words.filter(|word| word.contains('_') || word.len() > 3).filter_map(|word| {
+        name_at(word).filter(|name| name == word && !name.contains(|c: char| c.is_ascii_digit()))
+    });
+    names.next()
 }
 
 /// `services.*.environment`, as a table or a list.
@@ -190,6 +239,11 @@ mod tests {
                 "A_KEY B_KEY C_KEY",
             ),
             ("a.rs", "std::env::var(\"A_KEY\")", "A_KEY"),
+            ("b.rs", "option_env!(\"A_KEY\"); env!(\"B_KEY\")", "A_KEY B_KEY"),
+            ("b.php", "'key' => env('A_KEY', 'x')", "A_KEY"),
+            ("b.exs", "System.get_env(\"A_KEY\"); System.fetch_env!(\"B_KEY\")", "A_KEY B_KEY"),
+            ("b.sh", "curl -H \"key: $A_KEY\" $1 $lower", "A_KEY"),
+            ("b.properties", "spring.datasource.password=${A_KEY:none}", "A_KEY"),
             ("a.go", "os.Getenv(\"A_KEY\")", "A_KEY"),
             ("a.rb", "ENV['A_KEY'] + ENV.fetch('B_KEY')", "A_KEY B_KEY"),
             ("a.php", "getenv('A_KEY') . $_ENV['B_KEY']", "A_KEY B_KEY"),

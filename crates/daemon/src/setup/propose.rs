@@ -196,6 +196,11 @@ impl<'a> Proposer<'a> {
         fitting.all(same).then_some(first)
     }
 
+    /// Whether a line holds what looks like a credential.
+    pub(super) fn finds_in(&self, line: &str) -> bool {
+        (self.looks_secret)(line)
+    }
+
     fn looks(&self, name: &str, value: &str) -> bool {
         (self.looks_secret)(&format!("{name}={value}"))
     }

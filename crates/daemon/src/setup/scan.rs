@@ -37,6 +37,8 @@ const FOREIGN: &[&str] = &[
     "vendor",
     "venv",
 ];
+/// Files of the form of `.env` under names of their own; lines of `.envrc` that are more than that are passed over.
+const OF_ENV_FORM: &[&str] = &[".dev.vars", ".env", ".envrc", ".flaskenv"];
 /// Settings of MCP clients, below a project.
 const CLIENTS: &[&str] =
     &[".cursor/mcp.json", ".gemini/settings.json", ".mcp.json", ".vscode/mcp.json"];
@@ -50,6 +52,8 @@ pub struct Scan {
     pub held_in: BTreeSet<PathBuf>,
     /// Variables that are left out by their names though their values may be credentials, by file.
     pub doubtful: BTreeMap<PathBuf, BTreeSet<String>>,
+    /// Files with raw values that are not taken in, and where in them: the variable, or the line.
+    pub raw: BTreeMap<PathBuf, BTreeSet<String>>,
     /// How many files were looked at.
     pub files: usize,
     /// Whether there were more files than are looked at.
@@ -85,6 +89,11 @@ pub fn scan(root: &Path, proposer: &Proposer<'_>) -> Scan {
     looked.found
 }
 
+/// Whether a file's values are taken in by `setup`: it is of the form of `.env`.
+pub fn is_taken_from(file: &Path) -> bool {
+    is_env_file(file, &file.file_name().unwrap_or_default().to_string_lossy())
+}
+
 /// What lies in the `.env` files of a project, by file.
 #[derive(Debug, Default)]
 pub struct ValuesHeld {
@@ -100,8 +109,8 @@ pub fn values_held(root: &Path, proposer: &Proposer<'_>) -> ValuesHeld {
     ValuesHeld { secrets: looked.held, doubtful: looked.found.doubtful }
 }
 
-/// The lines of a file whose values nobody typed, or hold a password among other things; none unless its name is that
-/// of a `.env` file, since elsewhere much else is as random.
+/// The lines of a file whose values nobody typed, or are or hold a password; none unless its name is that of a `.env`
+/// file, since elsewhere much else is as random.
 pub fn made_up_in(file: &Path, text: &str) -> Vec<usize> {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     if !is_env_file(file, &name) {
@@ -111,14 +120,20 @@ pub fn made_up_in(file: &Path, text: &str) -> Vec<usize> {
     let lines = assignments.filter(|one| {
         let is_open = names::is_open(&one.name) || stands_for_another(&one.value).is_some();
         let looks = values::is_made_up(&one.value) || values::holds_credential_field(&one.value);
-        looks && !is_open
+        let is_password = values::is_chosen_password(&one.name, &one.value);
+        (looks && !is_open) || (is_password && stands_for_another(&one.value).is_none())
     });
     lines.map(|one| one.line).collect()
 }
 
+/// Whether somebody wrote a value down here, be it a short one.
+fn is_typed(value: &str) -> bool {
+    matches!(Weakness::of(value.as_bytes()), None | Some(Weakness::Short))
+}
+
 fn is_env_file(path: &Path, name: &str) -> bool {
     let ends_so = path.extension().is_some_and(|end| end == "env");
-    name == ".env" || name.starts_with(".env.") || ends_so
+    name.starts_with(".env.") || OF_ENV_FORM.contains(&name) || ends_so
 }
 
 fn looked_through<'a>(root: &'a Path, proposer: &'a Proposer<'a>, files: Files) -> Looking<'a> {
@@ -183,6 +198,28 @@ impl Looking<'_> {
         for variable in mentions::of(name, &text) {
             self.name(&variable, path);
         }
+        self.raw(path, name, &text);
+    }
+
+    /// Values that stand in a file from which none is taken.
+    fn raw(&mut self, path: &Path, name: &str, text: &str) {
+        let is_raw = |(name, value): &(String, Zeroizing<String>)| {
+            is_typed(value) && matches!(self.proposer.judge(name, value), Judged::Secret(_))
+        };
+        let literals = mentions::literals(name, text).into_iter().filter(is_raw);
+        let mut places: BTreeSet<String> = literals.map(|(name, _)| name).collect();
+        let lines = text.lines().enumerate().filter(|(_, line)| self.proposer.finds_in(line));
+        places.extend(lines.map(|(index, line)| {
+            mentions::first_name(line).unwrap_or_else(|| format!("line {}", index + 1))
+        }));
+        if !places.is_empty() {
+            self.left(path).extend(places);
+        }
+    }
+
+    fn left(&mut self, path: &Path) -> &mut BTreeSet<String> {
+        let place = path.strip_prefix(self.root).unwrap_or(path).to_owned();
+        self.found.raw.entry(place).or_default()
     }
 
     fn dotenv(&mut self, path: &Path, text: &str) {
@@ -196,8 +233,12 @@ impl Looking<'_> {
             }
             if let (Judged::Secret(proposal), false) = (judged, is_example) {
                 self.found.held_in.insert(path.to_owned());
-                if Weakness::of(one.value.as_bytes()).is_none() {
-                    self.held.entry(path.to_owned()).or_default().push(proposal);
+                match Weakness::of(one.value.as_bytes()) {
+                    None => self.held.entry(path.to_owned()).or_default().push(proposal),
+                    Some(Weakness::Short) => {
+                        self.left(path).insert(one.name.clone());
+                    }
+                    Some(_) => {}
                 }
             }
             self.value(&one.name, &one.value, path);

@@ -12,6 +12,26 @@ const NO_SECRETS: &[&str] = &["sha1-", "sha256-", "sha384-", "sha512-", "ssh-ed2
 const CREDENTIAL_FIELDS: &[&str] =
     &["accountkey", "password", "pwd", "sharedaccesskey", "sharedaccesssignature"];
 
+/// Words of which passwords in examples are made.
+const SAMPLES: &[&str] = &[
+    "change",
+    "default",
+    "dummy",
+    "example",
+    "insert",
+    "kloak_",
+    "letmein",
+    "passw",
+    "placeholder",
+    "redacted",
+    "replace",
+    "sample",
+    "secret:",
+    "test",
+    "xxxx",
+    "your",
+];
+
 /// Whether a machine made the value up, or a long part of it: letters and digits in no order that a person, or a name
 /// with numbers in it, has.
 pub(super) fn is_made_up(value: &str) -> bool {
@@ -39,6 +59,39 @@ pub(super) fn holds_credential_field(value: &str) -> bool {
             && !said.is_empty()
             && !said.starts_with(['$', '<', '{'])
     })
+}
+
+/// Whether a value that a variable of this name holds in a `.env` file is a password that somebody chose: not one that
+/// examples have, nor that of a database on this machine.
+pub(super) fn is_chosen_password(name: &str, value: &str) -> bool {
+    let last = name.rsplit(['_', '-', '.']).next().unwrap_or_default().to_ascii_uppercase();
+    let is_named = ["PASSWORD", "PASSWD", "PASSPHRASE", "PASS", "PWD", "PW"];
+    if is_named.iter().any(|end| last == *end) || last.ends_with("PASSWORD") {
+        return is_chosen(value.trim());
+    }
+    let Some((_, rest)) = value.split_once("://") else { return false };
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let Some((login, host)) = authority.rsplit_once('@') else { return false };
+    let host = host.rsplit_once(':').map_or(host, |(host, _)| host);
+    // A host without a dot is one of the same compose file.
+    let is_elsewhere = host.contains('.') && !host.starts_with("127.");
+    login
+        .split_once(':')
+        .is_some_and(|(user, password)| is_elsewhere && user != password && is_chosen(password))
+}
+
+/// Eight characters or more, letters and digits, and no word that people put where a password should be.
+fn is_chosen(password: &str) -> bool {
+    let has = |test: fn(&u8) -> bool| password.as_bytes().iter().any(|byte| test(byte));
+    let lower = password.to_ascii_lowercase();
+    let refers = password.contains(['$', '<', '{', '%']) && !has(u8::is_ascii_digit)
+        || password.starts_with(['$', '<', '{', '/', '@'])
+        || password.contains("://");
+    password.len() >= 8
+        && !refers
+        && has(u8::is_ascii_digit)
+        && has(u8::is_ascii_alphabetic)
+        && !SAMPLES.iter().any(|word| lower.contains(word))
 }
 
 /// Letters and digits take turns throughout, as they do in no name.
@@ -119,6 +172,34 @@ mod tests {
             "tcp,http2,h3,quic1,ws2,grpc3,tls13,tls12",
         ] {
             assert!(!is_made_up(value), "{value}");
+        }
+    }
+
+    #[test]
+    fn passwords_that_people_chose_are_told_from_those_of_examples() {
+        for (name, value) in [
+            ("DB_PASSWORD", "Sommer2026!"),
+            ("MYSQLPASSWORD", "hunter2hunter2"),
+            ("DATABASE_URL", "postgres://app:hunter2secret@db.internal/app"),
+            ("REDIS", "redis://:s3cret-of-ours@cache.internal:6379/0"),
+        ] {
+            assert!(is_chosen_password(name, value), "{name}={value}");
+        }
+        for (name, value) in [
+            ("DB_PASSWORD", "changeme123"),
+            ("DB_PASSWORD", "password123"),
+            ("DB_PASSWORD", "postgres"),
+            ("DB_PASSWORD", "${OTHER_PASSWORD_2}"),
+            ("DB_PASSWORD", "@secret:team/db/password1"),
+            ("PASSWORD_MIN_LENGTH", "12characters"),
+            ("DB_PASSWORD_FILE", "/run/secrets/db1password"),
+            ("DATABASE_URL", "postgres://app:hunter2secret@localhost:5432/app"),
+            ("DATABASE_URL", "postgres://app:hunter2secret@db/app"),
+            ("DATABASE_URL", "postgres://user:password1@db.internal/app"),
+            ("DATABASE_URL", "postgres://app123456:app123456@db.internal/app"),
+            ("DATABASE_URL", "postgres://db.internal/app"),
+        ] {
+            assert!(!is_chosen_password(name, value), "{name}={value}");
         }
     }
 
