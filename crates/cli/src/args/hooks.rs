@@ -12,7 +12,7 @@ Examples:
   keyless hooks check --staged            what the next commit would hold, as the hook does
   keyless hooks check .env.example config.yaml")]
     Check(HooksCheckArgs),
-    /// Let git ask before each commit; a hook that is there runs first, as ever
+    /// Let git ask before each commit and merge; a hook that is there runs first, as ever
     #[command(after_help = "\
 Examples:
   keyless hooks install

@@ -73,6 +73,63 @@ fn an_alias_that_nothing_resolves_is_not_committed() {
         "{}",
         said.errors()
     );
+    let said = commit(
+        &world,
+        ".dev.vars",
+        "DATABASE_URL=postgres://app:hunter2secret@db.internal/app\nDB_PASSWORD=Sommer2026!\n",
+    );
+    let said = said.exits(1).errors();
+    assert!(said.contains(".dev.vars:1: looks") && said.contains(".dev.vars:2: looks"), "{said}");
+    // Under the name of a service's token its format decides, slashes or not.
+    let said = commit(
+        &world,
+        "settings.py",
+        "AWS_SECRET_ACCESS_KEY = 'q9/Zk3v/QwT1rXb7LmN5/Yc2HsDf8Gj/a4EuVoR6'\n",
+    );
+    assert!(said.exits(1).errors().contains("settings.py:1: looks like"), "{}", said.errors());
+}
+
+/// git asks another hook before the commit of a merge.
+#[test]
+fn a_merge_brings_no_secret_in() {
+    let world = World::empty();
+    git(&world, &["init", "-q", "-b", "main"]).ok();
+    commit(&world, "one", "fine\n").ok();
+    git(&world, &["checkout", "-q", "-b", "side"]).ok();
+    commit(&world, "two", &format!("key = {}\n", token())).ok();
+    git(&world, &["checkout", "-q", "main"]).ok();
+    commit(&world, "three", "fine\n").ok();
+    let said = world.keyless(&["hooks", "install"]).run().ok();
+    assert!(said.contains("cherry-pick"), "{said}");
+    let said = git(&world, &["merge", "--no-edit", "side"]);
+    let said = said.exits(1).text() + &said.errors();
+    assert!(said.contains("two:1: looks like a credential"), "{said}");
+
+    world.keyless(&["hooks", "uninstall"]).run().ok();
+    assert!(!world.home.work().join(".git/hooks/pre-merge-commit").exists());
+}
+
+/// The finding does not show what it found.
+#[test]
+fn a_files_name_is_no_secret() {
+    let world = World::empty();
+    git(&world, &["init", "-q"]).ok();
+    world.keyless(&["hooks", "install"]).run().ok();
+    let said = commit(&world, &format!("notes/{}/a.txt", token()), "fine\n").exits(1).errors();
+    assert!(said.contains("notes/ghp_…/a.txt: its name looks like a credential"), "{said}");
+    assert!(!said.contains(&token()), "{said}");
+}
+
+/// git does not run it either.
+#[test]
+fn a_hook_that_never_ran_is_told() {
+    let world = World::empty();
+    git(&world, &["init", "-q"]).ok();
+    world.home.write("work/.git/hooks/pre-commit", "#!/bin/sh\nexit 1\n").unwrap();
+    let said = world.keyless(&["hooks", "install"]).run().ok();
+    assert!(said.contains("is not executable") && !said.contains("runs first"), "{said}");
+    assert!(said.contains("chmod +x pre-commit.before-keyless"), "{said}");
+    commit(&world, "one", "fine\n").ok();
 }
 
 #[test]

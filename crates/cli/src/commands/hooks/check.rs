@@ -1,13 +1,13 @@
 //! `keyless hooks check`: raw secrets in files, and aliases that nothing resolves.
 
-use std::{collections::BTreeSet, env, fs, path::Path, process::ExitCode};
+use std::{borrow::Cow, collections::BTreeSet, env, fs, path::Path, process::ExitCode};
 
 use keyless_core::{Code, Error, SafeText};
 use keyless_daemon::{
     Places,
     setup::{KnownPaths, aliases_in, carries_variables, made_up_in},
 };
-use keyless_pack::{NOT_A_SECRET, TokenForms, utf16_text};
+use keyless_pack::{NOT_A_SECRET, TokenForms, scan, utf16_text};
 use serde::Serialize;
 use serde_json::json;
 
@@ -18,6 +18,7 @@ use crate::{args::HooksCheckArgs, ui::Ui, visible::one_line};
 #[derive(Debug, Serialize)]
 struct Found {
     file: String,
+    /// Counted from one; 0 for its name.
     line: usize,
     kind: &'static str,
     what: String,
@@ -78,10 +79,31 @@ impl Looking {
         objects.close()
     }
 
+    /// Looks at a file's name; gives it as it may be shown.
+    fn look_at_name(&mut self, file: &Path) -> String {
+        let name = file.to_string_lossy();
+        let shown: Vec<Cow<'_, str>> = name.split('/').map(|part| self.shown(part)).collect();
+        let shown = shown.join("/");
+        if shown != name {
+            let what = "its name looks like a credential".to_owned();
+            self.found.push(Found { file: shown.clone(), line: 0, kind: "secret", what });
+        }
+        shown
+    }
+
+    /// A part of a file's name, without what looks like a credential.
+    fn shown<'n>(&self, part: &'n str) -> Cow<'n, str> {
+        if scan("", part.as_bytes(), &self.forms).is_empty() {
+            return part.into();
+        }
+        let begin: String = part.chars().take(4).collect();
+        format!("{begin}…").into()
+    }
+
     /// Looks through a file, whose name is seen from `here`.
     fn look(&mut self, here: &Path, file: &Path, bytes: &[u8]) -> Result<(), Error> {
         self.files += 1;
-        let name = file.to_string_lossy().into_owned();
+        let name = self.look_at_name(file);
         let looks = search(&name, bytes, &self.forms);
         self.found.extend(looks.into_iter().map(|(line, kind)| Found {
             file: name.clone(),
@@ -98,7 +120,8 @@ impl Looking {
             self.found.iter().filter(|one| one.file == name).map(|one| one.line).collect();
         for line in made_up_in(file, text).into_iter().filter(|line| !known.contains(line)) {
             if !lines.get(line - 1).is_some_and(|line| line.contains(NOT_A_SECRET)) {
-                let what = "looks like a credential (a value that nobody typed)".to_owned();
+                let what =
+                    "looks like a credential (a value that nobody typed, or a password)".to_owned();
                 self.found.push(Found { file: name.clone(), line, kind: "secret", what });
             }
         }
@@ -141,7 +164,10 @@ impl Looking {
 }
 
 fn words(found: &[Found]) -> String {
-    let row = |one: &Found| format!("{}:{}: {}\n", one_line(&one.file), one.line, one.what);
+    let row = |one: &Found| match one.line {
+        0 => format!("{}: {}\n", one_line(&one.file), one.what),
+        line => format!("{}:{line}: {}\n", one_line(&one.file), one.what),
+    };
     let rows = found.iter().map(row);
     let mut words: String = rows.collect();
     if found.is_empty() {

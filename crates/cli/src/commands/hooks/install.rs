@@ -5,6 +5,7 @@
 
 use std::{
     env, fs,
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -17,8 +18,10 @@ use super::git;
 use crate::{args::HooksInstallArgs, ui::Ui};
 
 pub(super) const HOOK: &str = "pre-commit";
-/// What a hook that was there before is called beside ours.
-const BEFORE: &str = "pre-commit.before-keyless";
+/// What git asks before it makes a commit: a merge without conflicts has a hook of its own.
+const HOOKS: [&str; 2] = [HOOK, "pre-merge-commit"];
+/// How the name of a hook that was there before ends beside ours.
+const BEFORE: &str = ".before-keyless";
 /// The line by which ours is known.
 pub(super) const MARK: &str =
     "# Written by `keyless hooks install`; `keyless hooks uninstall` takes it out again.";
@@ -34,39 +37,81 @@ pub(super) fn install(ui: &Ui, args: &HooksInstallArgs) -> Result<ExitCode, Erro
     }
     if is_huskys(&folder) {
         let words = "husky writes the folder of hooks anew at each install of packages, so ours would be gone: put \
-                     the line `keyless hooks check --staged` into .husky/pre-commit, which husky runs";
+                     the line `keyless hooks check --staged` into .husky/pre-commit and .husky/pre-merge-commit, which \
+                     husky runs";
         return Err(Error::with(Code::Usage, SafeText::words(words)));
     }
     fs::create_dir_all(&folder).map_err(|error| path_unusable(&folder, &error))?;
-    let (hook, before) = (folder.join(HOOK), folder.join(BEFORE));
-    let chained = !is_ours(&hook) && fs::symlink_metadata(&hook).is_ok();
-    if chained {
-        // Fails when that name is taken: whose hook that is, only a person knows.
-        fs::hard_link(&hook, &before).map_err(|error| path_unusable(&before, &error))?;
+    let before = HOOKS.map(|name| put(&folder, name));
+    let before = before.into_iter().collect::<Result<Vec<_>, Error>>()?;
+    let hooks = HOOKS.map(|name| folder.join(name).to_string_lossy().into_owned());
+    let mut words = format!("Each commit and each merge is checked ({}).\n", hooks.join(", "));
+    for (name, before) in HOOKS.iter().zip(&before) {
+        match before {
+            Before::None => {}
+            Before::Runs => {
+                words.push_str(&format!("The {name} that was there runs first, as ever.\n"));
+            }
+            Before::Idle => words.push_str(&format!(
+                "The {name} that was there is not executable, so git never ran it and ours does not either: chmod +x \
+                 {name}{BEFORE} lets it run.\n"
+            )),
+        }
     }
-    write_whole(&hook, script().as_bytes(), 0o755).map_err(|error| path_unusable(&hook, &error))?;
-    let runs_first = fs::symlink_metadata(&before).is_ok();
-    let mut words = format!("Each commit is checked ({}).\n", hook.display());
-    if runs_first {
-        words.push_str("The hook that was there runs first, as ever.\n");
-    }
+    words.push_str(
+        "git asks no hook when it only moves on (a fast-forward), at cherry-pick and at rebase.\n",
+    );
+    let chained = before[0] == Before::Runs;
     ui.answer(
         "hooks install",
-        &json!({ "hook": hook.to_string_lossy(), "chained": runs_first }),
+        &json!({ "hook": hooks[0], "hooks": hooks, "chained": chained }),
         &words,
     );
     Ok(ExitCode::SUCCESS)
 }
 
+/// What becomes of the hook that was there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Before {
+    /// It is not executable.
+    Idle,
+    None,
+    Runs,
+}
+
+/// Puts ours in the place of the hook of this name.
+fn put(folder: &Path, name: &str) -> Result<Before, Error> {
+    let (hook, before) = (folder.join(name), folder.join(format!("{name}{BEFORE}")));
+    if !is_ours(&hook) && fs::symlink_metadata(&hook).is_ok() {
+        // Fails when that name is taken: whose hook that is, only a person knows.
+        fs::hard_link(&hook, &before).map_err(|error| path_unusable(&before, &error))?;
+    }
+    write_whole(&hook, script(name).as_bytes(), 0o755)
+        .map_err(|error| path_unusable(&hook, &error))?;
+    Ok(match fs::metadata(&before) {
+        Ok(metadata) if metadata.permissions().mode() & 0o111 != 0 => Before::Runs,
+        Ok(_) => Before::Idle,
+        Err(_) => Before::None,
+    })
+}
+
 pub(super) fn uninstall(ui: &Ui) -> Result<ExitCode, Error> {
     let folder = git::hooks()?;
-    let (hook, before) = (folder.join(HOOK), folder.join(BEFORE));
-    let removed = is_ours(&hook);
-    if removed && fs::symlink_metadata(&before).is_ok() {
-        fs::rename(&before, &hook).map_err(|error| path_unusable(&hook, &error))?;
-    } else if removed {
-        fs::remove_file(&hook).map_err(|error| path_unusable(&hook, &error))?;
+    let mut removed = false;
+    for name in HOOKS {
+        let (hook, before) = (folder.join(name), folder.join(format!("{name}{BEFORE}")));
+        if !is_ours(&hook) {
+            continue;
+        }
+        removed = true;
+        let done = if fs::symlink_metadata(&before).is_ok() {
+            fs::rename(&before, &hook)
+        } else {
+            fs::remove_file(&hook)
+        };
+        done.map_err(|error| path_unusable(&hook, &error))?;
     }
+    let hook = folder.join(HOOK);
     let words =
         if removed { "Commits are no longer checked.\n" } else { "There was no hook of ours.\n" };
     ui.answer(
@@ -93,12 +138,12 @@ fn is_ours(hook: &Path) -> bool {
     fs::read_to_string(hook).is_ok_and(|text| super::is_ours(&text))
 }
 
-fn script() -> String {
+fn script(name: &str) -> String {
     let program = env::current_exe().unwrap_or_else(|_| PathBuf::from("keyless"));
     let quoted = program.to_string_lossy().replace('\'', r"'\''");
     format!(
         "#!/bin/sh\n{MARK}\n\
-         before=$(dirname \"$0\")/{BEFORE}\n\
+         before=$(dirname \"$0\")/{name}{BEFORE}\n\
          if [ -x \"$before\" ]; then\n    \"$before\" \"$@\" || exit $?\nfi\n\
          keyless='{quoted}'\n\
          [ -x \"$keyless\" ] || keyless=keyless\n\
