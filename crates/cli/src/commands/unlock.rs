@@ -106,8 +106,10 @@ async fn by_code(ui: &Ui, socket: &Path, asked: Option<Duration>) -> Result<Exit
 
 pub(super) async fn lock(ui: &Ui) -> Result<ExitCode, Error> {
     let places = Places::from_environment()?;
-    let was_open = keyless_daemon::lock_service(&places.agent_socket()).await?;
+    let was_open = keyless_daemon::lock_service(&places.agent_socket()).await;
+    // A broker that hangs keeps none of the others open.
     let alone = keyless_daemon::end_runs_alone(&places)?;
+    let was_open = was_open?;
     let words = match (was_open, alone) {
         (true, 0) => "Locked.\n".to_owned(),
         (false, 0) => "It was locked already.\n".to_owned(),

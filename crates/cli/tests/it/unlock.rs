@@ -604,3 +604,21 @@ fn a_window_is_not_shortened_without_a_word() {
     let said = world.keyless(&["unlock", "--for", "30m"]).run().ok();
     assert!(said.contains("--for did not change that: keyless lock first"), "{said}");
 }
+
+/// Its socket takes connections as ever, and nobody reads from them.
+#[test]
+fn a_broker_that_hangs_is_named_and_keeps_nobody_waiting() {
+    let world = unlocked("10m");
+    let pid = i32::try_from(status(&world)["broker"]["pid"].as_u64().unwrap()).unwrap();
+    let process = rustix::process::Pid::from_raw(pid).unwrap();
+    rustix::process::kill_process(process, Signal::STOP).unwrap();
+    for verb in ["lock", "status"] {
+        let seen = world.keyless(&[verb]).without_passphrase().run();
+        let said = seen.exits(7).errors();
+        assert!(said.contains(&format!("from process {pid}")), "{verb}: {said}");
+        assert!(said.contains("(kill)"), "{verb}: {said}");
+    }
+    // Once it goes on, it does what it was asked.
+    rustix::process::kill_process(process, Signal::CONT).unwrap();
+    wait_until("it is locked", || status(&world)["broker"].is_null());
+}

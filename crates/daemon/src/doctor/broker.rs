@@ -35,7 +35,7 @@ pub(super) async fn look(places: &Places, store: Openable) -> Vec<Check> {
                 "broker.running",
                 error.message(),
                 match error.code() {
-                    Code::PathUnusable => Code::PathUnusable.remediation().action,
+                    code @ (Code::BrokerHangs | Code::PathUnusable) => code.remediation().action,
                     _ => "keyless lock, then keyless unlock",
                 },
             ));

@@ -3,6 +3,7 @@
 use std::{
     io,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use keyless_core::{Code, Error, SafeText};
@@ -18,8 +19,11 @@ use super::protocol::{
 use crate::{
     broker::{Inherited, Wanted},
     places::unusable,
-    sockets::told_error,
+    sockets::{process_of, told_error},
 };
+
+/// How long a broker that is well takes at most to say how it is; to lock, it waits two seconds for what is under way.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A session of the service; it ends when this is dropped.
 pub struct RemoteSession {
@@ -65,7 +69,7 @@ pub async fn open_session(
 
 /// How the service is; `None` when there is none, or none any more.
 pub async fn status(socket: &Path) -> Result<Option<Status>, Error> {
-    let asking = async { call(&mut connect(socket).await?, &Call::Status).await };
+    let asking = async { call_within(PATIENCE, &mut connect(socket).await?, &Call::Status).await };
     match asking.await {
         Ok(Answer::Status(status)) => Ok(Some(status)),
         Ok(other) => Err(unexpected(&other)),
@@ -92,7 +96,7 @@ pub async fn lock(socket: &Path) -> Result<bool, Error> {
         Err(error) if error.code() == Code::Locked => return Ok(false),
         Err(error) => return Err(error),
     };
-    match call(&mut connection, &Call::Lock).await? {
+    match call_within(PATIENCE, &mut connection, &Call::Lock).await? {
         Answer::Locked => Ok(true),
         other => Err(unexpected(&other)),
     }
@@ -117,6 +121,24 @@ pub(super) async fn call(connection: &mut UnixStream, call: &Call) -> Result<Ans
         Ok(answer) => Ok(answer),
         Err(_) => Err(outdated(connection).await),
     }
+}
+
+/// A call's answer, if it comes in time: a broker that is stopped or stuck holds its socket open for ever.
+/// [`Code::BrokerHangs`] with the process otherwise.
+async fn call_within(
+    patience: Duration,
+    connection: &mut UnixStream,
+    asked: &Call,
+) -> Result<Answer, Error> {
+    let process = process_of(connection);
+    tokio::time::timeout(patience, call(connection, asked)).await.unwrap_or_else(|_| {
+        let words = SafeText::words("no answer within ").and(patience.as_secs()).and(" s");
+        let words = match process.and_then(|process| u64::try_from(process).ok()) {
+            Some(process) => words.and(" from process ").and(process),
+            None => words,
+        };
+        Err(Error::with(Code::BrokerHangs, words))
+    })
 }
 
 /// A call's answer, a line that is not empty.
