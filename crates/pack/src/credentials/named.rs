@@ -40,6 +40,8 @@ const KIND: &str = "value of a variable that is named like a credential";
 const AROUND: &[char] = &['"', '\'', '`', '\\', ' ', '\t'];
 /// A type between a name and its value is no longer.
 const MAX_TYPE: usize = 60;
+/// What stands before a name that a blank parts from its value is no longer.
+const MAX_BEFORE: usize = 400;
 /// A password of a file that holds nothing else is worth a word from this length on.
 const LEAST_PASSWORD: usize = 8;
 
@@ -142,15 +144,23 @@ fn said_of<'l>(before: &str, name: &str, rest: &'l str) -> Option<&'l str> {
 
 /// `ENV NAME value`, `--NAME value`, `machine M login L password value`.
 fn is_set_by_a_space(before: &str, name: &str) -> bool {
+    if name.starts_with("--") {
+        return true;
+    }
+    // Nor is a line of such a file longer; one of megabytes would be gone through at each of its words.
+    if before.len() > MAX_BEFORE {
+        return false;
+    }
     let before = before.trim();
     let in_netrc = name == "password" && (before.is_empty() || before.contains("login "));
-    before.eq_ignore_ascii_case("env") || name.starts_with("--") || in_netrc
+    before.eq_ignore_ascii_case("env") || in_netrc
 }
 
 /// What follows `: TYPE =` and begins a text.
 fn after_type(rest: &str) -> Option<&str> {
     let is_of_types = |c: char| c.is_ascii_alphanumeric() || "_&'<>[].|?: ".contains(c);
-    let end = rest.find(|c| !is_of_types(c)).filter(|end| *end <= MAX_TYPE)?;
+    let mut near = rest.char_indices().take(MAX_TYPE);
+    let (end, _) = near.find(|(_, c)| !is_of_types(*c))?;
     let value = rest[end..].strip_prefix('=')?.trim_start();
     value.starts_with(['"', '\'', '`']).then_some(value)
 }
