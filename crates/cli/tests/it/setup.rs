@@ -100,7 +100,9 @@ fn what_stays_raw_is_told() {
         let one = variables.iter().find(|one| one["variable"] == name);
         assert!(one.is_some_and(|one| one["path"].is_string()), "{name}");
     }
-    let said = seen.errors();
+    let root = world.operator_file("work");
+    let seen = world.keyless(&["setup", "--scan-only", "--root", root.to_str().unwrap()]).run();
+    let said = seen.exits(0).errors();
     assert!(
         said.contains("raw values stay in compose.yaml (NOTION_TOKEN, POSTGRES_PASSWORD)"),
         "{said}"
