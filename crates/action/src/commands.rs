@@ -52,9 +52,15 @@ fn fits(template: &str) -> Result<(), Error> {
 
 /// Whether anything runs for an action.
 pub fn runs_command(deed: &Deed) -> bool {
+    command(deed).is_some()
+}
+
+/// The command of an action; `None` when its type runs nothing.
+pub(crate) fn command(deed: &Deed) -> Option<&str> {
     match deed {
-        Deed::Exec { .. } | Deed::InjectStdin { .. } | Deed::InjectTempfile { .. } => true,
-        Deed::Delegate { .. } | Deed::SdkProxy { .. } | Deed::Template { .. } => false,
+        Deed::Exec { template } => Some(template),
+        Deed::InjectStdin { command, .. } | Deed::InjectTempfile { command, .. } => Some(command),
+        Deed::Delegate { .. } | Deed::SdkProxy { .. } | Deed::Template { .. } => None,
     }
 }
 
@@ -190,7 +196,16 @@ impl<'a> Preparing<'a> {
         }
     }
 
-    fn add_kept(&mut self, kept: Vec<Rendered>) {
+    /// The files that the action was judged with. One that was rendered since is not among them, whatever its path.
+    fn add_kept(&mut self, named: Vec<Rendered>) {
+        let (kept, newer): (Vec<_>, Vec<_>) =
+            named.into_iter().partition(|file| self.work.kept.contains(&file.made_by));
+        for file in newer {
+            let path = file.file.path.display();
+            self.warnings.push(format!(
+                "{path}: it was rendered after this action was allowed, and is not there; send the action again"
+            ));
+        }
         for rendered in &kept {
             self.files.push(rendered.file.clone());
             self.known.extend(rendered.known.iter().cloned());
@@ -287,7 +302,11 @@ pub(crate) fn render(
     let secrets = materials.all().iter().map(edition).collect();
     let bound =
         materials.all().iter().filter(|material| material.secret.entry == Entry::Placeholder);
+    let named =
+        |material: &Material| (material.secret.handle.clone(), material.secret.path.clone());
     let rendered = Rendered {
+        made_by: work.action_id.clone(),
+        references: materials.all().iter().map(named).collect(),
         file: File { path, mode: RENDERED_MODE, content },
         known: materials.known(),
         placeholders: bound.map(|material| material.secret.exchanged()).collect(),

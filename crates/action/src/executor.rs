@@ -17,10 +17,10 @@ pub use crate::cleaning::Redaction;
 use crate::{
     captured::{Bounds, End, Ended, run_to_end},
     cleaning::{Cleaner, Sought, clean_outputs, is_looked_for},
-    commands::{Prepared, check, prepare, render},
-    kept::Shelf,
+    commands::{Prepared, check, command, prepare, render},
+    kept::{Kept, Rendered, Shelf},
     material::Materials,
-    ports::{Berth, Entrusted, Exit, Known, Release},
+    ports::{Berth, Entrusted, Exit, Known, Release, Standing},
     sdk::{BoundTo, Databases, Http, Providers, call, check_destination},
 };
 
@@ -61,8 +61,10 @@ pub struct Work {
     pub action_id: String,
     /// What is to be done; a template with its text.
     pub action: Action,
-    /// The secret of each handle.
+    /// The secret of each handle, of those in [rendered files](Executor::kept_in) as well.
     pub secrets: Vec<Entrusted>,
+    /// The rendered files that it was judged with, by the actions that made them.
+    pub kept: Vec<String>,
     /// The hosts that a value may reach.
     pub allowed_hosts: Vec<Destination>,
     /// What permits it; nothing where a person acts.
@@ -149,6 +151,17 @@ impl Executor {
         check_destination(deed, bounds, &self.services.providers)
     }
 
+    /// The rendered files that an action's command names, as things are now. It uses the secrets in them as much as
+    /// those that it names itself, and is to be judged so.
+    pub async fn kept_in(&self, deed: &Deed, standing: &dyn Standing) -> Vec<Kept> {
+        let Some(command) = command(deed) else { return Vec::new() };
+        if self.shelf.named_in(command).is_empty() {
+            return Vec::new();
+        }
+        self.drop_outdated(standing).await;
+        self.shelf.named_in(command).iter().map(Rendered::kept).collect()
+    }
+
     /// Does an action with the values that `release` gives for it; its command, if it
     /// [runs](crate::runs_command) one, in `berth`.
     pub async fn run(
@@ -186,14 +199,14 @@ impl Executor {
 
     /// Drops rendered files whose permissions do not hold any more, or whose secrets were removed, or changed in
     /// value or terms.
-    async fn drop_outdated(&self, release: &dyn Release) {
+    async fn drop_outdated(&self, standing: &dyn Standing) {
         for at in self.shelf.permissions() {
-            if !release.is_permitted(&at).await {
+            if !standing.is_permitted(&at).await {
                 self.shelf.withdraw(&at);
             }
         }
         for (path, held) in self.shelf.held() {
-            if release.edition(&path).await != Some(held) {
+            if standing.edition(&path).await != Some(held) {
                 self.shelf.forget(&path);
             }
         }

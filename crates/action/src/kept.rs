@@ -9,7 +9,7 @@ use std::{
 };
 
 use jiff::{SignedDuration, Timestamp};
-use keyless_core::{Code, Destination, Error, SafeText, SecretPath, grant::PermissionRef};
+use keyless_core::{Code, Destination, Error, Handle, SafeText, SecretPath, grant::PermissionRef};
 use parking_lot::Mutex;
 
 use crate::ports::{Edition, Exchanged, File, Known};
@@ -21,9 +21,23 @@ pub(crate) const RENDERED_MODE: u32 = 0o600;
 /// The most that one agent's files may hold together, in bytes.
 pub(crate) const ROOM: usize = 16 << 20;
 
+/// A rendered file that a command names: what is in it is used by that command as well.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// Where it stands in the jail.
+    pub path: PathBuf,
+    /// The action that rendered it, `act_…`: a file of the same path that another one made is not the same.
+    pub made_by: String,
+    /// The secrets in it, as its template wrote them.
+    pub references: Vec<(Handle, SecretPath)>,
+}
+
 /// One rendered file.
 #[derive(Clone)]
 pub(crate) struct Rendered {
+    /// `act_…`.
+    pub(crate) made_by: String,
+    pub(crate) references: Vec<(Handle, SecretPath)>,
     pub(crate) file: File,
     pub(crate) known: Vec<Known>,
     pub(crate) placeholders: Vec<Exchanged>,
@@ -82,6 +96,16 @@ impl Shelf {
     /// Drops what this permission was needed for.
     pub(crate) fn withdraw(&self, at: &PermissionRef) {
         self.0.lock().retain(|file| !file.permissions.contains(at));
+    }
+}
+
+impl Rendered {
+    pub(crate) fn kept(&self) -> Kept {
+        Kept {
+            path: self.file.path.clone(),
+            made_by: self.made_by.clone(),
+            references: self.references.clone(),
+        }
     }
 }
 

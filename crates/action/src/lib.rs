@@ -33,11 +33,11 @@ pub use commands::runs_command;
 /// The whole of one action, and what came of it.
 pub use executor::{Executor, ExitReport, Limits, Outcome, Redaction, Services, Work};
 /// Where the files of an action are, in its jail.
-pub use kept::SECURE_DIRECTORY;
+pub use kept::{Kept, SECURE_DIRECTORY};
 /// What the broker implements.
 pub use ports::{
     Berth, Command, Edition, Entrusted, Entry, Exchanged, Exit, File, Known, Process, Reach,
-    Release, Released, Running,
+    Release, Released, Running, Standing,
 };
 /// Services that are called with a credential.
 pub use sdk::{Answer, BoundTo, Call, Databases, Http, ProviderFault, Providers};

@@ -53,19 +53,22 @@ pub enum Entry {
     Value,
 }
 
+/// Whether what earlier actions rendered may still be used.
+pub trait Standing: Send + Sync {
+    /// Whether a permission still holds.
+    fn is_permitted<'a>(&'a self, at: &'a PermissionRef) -> BoxFuture<'a, bool>;
+
+    /// The value of a secret and its terms as they are now; nothing once it is gone.
+    fn edition<'a>(&'a self, path: &'a SecretPath) -> BoxFuture<'a, Option<Edition>>;
+}
+
 /// One action's way to values.
-pub trait Release: Send + Sync + 'static {
+pub trait Release: Standing + 'static {
     /// What stands for a secret that names its destinations.
     fn placeholder(&self, path: &SecretPath) -> Result<String, Error>;
 
     /// The value of a secret, once its use is durable in the log.
     fn release<'a>(&'a self, secret: &'a Entrusted) -> BoxFuture<'a, Result<Released, Error>>;
-
-    /// Whether what was rendered under a permission may still be used.
-    fn is_permitted<'a>(&'a self, at: &'a PermissionRef) -> BoxFuture<'a, bool>;
-
-    /// The value of a secret and its terms as they are now; nothing once it is gone.
-    fn edition<'a>(&'a self, path: &'a SecretPath) -> BoxFuture<'a, Option<Edition>>;
 }
 
 /// A value and the permit that opens it.

@@ -30,6 +30,7 @@ fn work(action: serde_json::Value) -> Work {
         action: serde_json::from_value(action).unwrap(),
         secrets: Vec::new(),
         allowed_hosts: Vec::new(),
+        kept: vec!["act_1".to_owned()],
         permissions: Vec::new(),
         working_directory: None,
     }

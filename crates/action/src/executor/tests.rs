@@ -47,7 +47,9 @@ impl Release for Chatty {
     fn release<'a>(&'a self, _: &'a Entrusted) -> BoxFuture<'a, Result<Released, Error>> {
         Box::pin(async { Err(Code::Internal.into()) })
     }
+}
 
+impl Standing for Chatty {
     fn is_permitted<'a>(&'a self, _: &'a PermissionRef) -> BoxFuture<'a, bool> {
         Box::pin(async { false })
     }
@@ -80,7 +82,9 @@ impl Release for Passing {
     fn release<'a>(&'a self, _: &'a Entrusted) -> BoxFuture<'a, Result<Released, Error>> {
         Box::pin(async { Err(Code::Internal.into()) })
     }
+}
 
+impl Standing for Passing {
     fn is_permitted<'a>(&'a self, _: &'a PermissionRef) -> BoxFuture<'a, bool> {
         Box::pin(async { self.still(self.permission_ends) })
     }
@@ -115,6 +119,7 @@ fn work(action: serde_json::Value) -> Work {
         action: serde_json::from_value(action).unwrap(),
         secrets: Vec::new(),
         allowed_hosts: Vec::new(),
+        kept: Vec::new(),
         permissions: Vec::new(),
         working_directory: None,
     }
@@ -142,7 +147,8 @@ fn a_rendered_file_enters_only_as_things_are_once_everything_is_given() {
         ..work(render)
     };
     let read = json!({"type": "exec", "template": "true {{nl:api/KEY}} < /tmp/nl-secure/app.conf"});
-    let read = Work { secrets: vec![secret], ..work(read) };
+    let kept = vec![render.action_id.clone()];
+    let read = Work { secrets: vec![secret], kept, ..work(read) };
     let files = |passing: Passing| {
         let (executor, count) = (executor(), Arc::new(AtomicUsize::new(usize::MAX)));
         let made = executor.run(&render, None, &passing).now_or_never().unwrap();

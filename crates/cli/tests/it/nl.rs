@@ -35,7 +35,8 @@ use serde_json::{Value, json};
 
 use crate::{
     invocation::{Background, Invocation, KEYLESS},
-    world::{ALLOWED, TOKEN, World},
+    mcp::pending,
+    world::{ALLOWED, TOKEN, World, wait_until},
 };
 
 /// A secret without destinations: its value enters a jail.
@@ -585,6 +586,100 @@ fn a_rendered_file_goes_with_what_it_was_made_of() {
     let own = json!([["action_request", { "action": read }]]);
     let own = served.client(&json!([{ "over": "unix", "as": "helper", "messages": own }]));
     assert_eq!(own[0][1]["payload"]["result"]["stdout"], "gone\n", "{}", own[0]);
+}
+
+#[test]
+fn what_stands_in_a_rendered_file_is_used_by_the_command_that_has_it() {
+    let world = with_secrets();
+    let served = Served::start(&world);
+    let grant = |kind: &str, uses: &str| {
+        let create = ["grant", "create", "--agent", AGENT, "--for", "1h", "--secret", "db/*"];
+        world.keyless(&[&create[..], &["--action", kind, "--max-uses", uses]].concat()).run().ok();
+    };
+    let code = |answer: &Value| answer["body"]["error"]["nl_code"].clone();
+    let read = |dry: bool| {
+        let template = "wc -l < /tmp/nl-secure/app.conf";
+        served.act(&json!({ "type": "exec", "template": template, "dry_run": dry }))
+    };
+    grant("template", "1");
+    let render = json!({
+        "type": "template", "template_content": "P={{nl:db/PASSWORD}}\n", "output_path": "app.conf",
+    });
+    assert_eq!(served.act(&render)["body"]["status"], "success");
+    let refused = read(false);
+    let details = &refused["body"]["error"]["details"];
+    assert_eq!((code(&refused), &details["secret_ref"]), (json!("NL-E200"), &json!("db/PASSWORD")));
+    assert_eq!(details["rendered_file"], "/tmp/nl-secure/app.conf", "{refused}");
+    assert_eq!(code(&read(true)), "NL-E200");
+    grant("exec", "2");
+    assert_eq!(read(true)["body"]["secrets_validated"], json!(["db/PASSWORD"]));
+    for _ in 0..2 {
+        let done = read(false);
+        assert_eq!(done["body"]["result"]["stdout"], "1\n", "{done}");
+        assert_eq!(done["body"]["secrets_used"], json!(["db/PASSWORD"]));
+    }
+    assert_eq!(code(&read(false)), "NL-E202");
+    let ended = world.log().into_iter().filter(|entry| {
+        entry["action"] == "exec" && entry["result"] == "success" && entry["target"] == BOXED
+    });
+    // The release of the value and the end, of each; and both dry runs that were allowed are one.
+    let ended: Vec<Value> = ended.filter(|entry| entry["detail"]["kind"].is_null()).collect();
+    assert_eq!(ended.len(), 2);
+    assert!(ended.iter().all(|entry| entry["secrets_used"] == json!([BOXED])), "{ended:?}");
+}
+
+#[test]
+fn a_person_is_asked_about_the_command_that_has_a_rendered_file() {
+    let world = with_secrets();
+    let served = Served::start(&world);
+    granted_with(&world, AGENT, &["db/*"], &["--approve"]);
+    let approved = |action: &Value| {
+        let waits = served.act(action);
+        let error = &waits["body"]["error"];
+        assert_eq!(error["nl_code"], "NL-E204", "{waits}");
+        let id = error["details"]["approval_id"].as_str().unwrap().to_owned();
+        let shown = world.keyless(&["approve", "--list", "--json"]).run().ok();
+        world.keyless(&["approve", "--once", &id]).run().ok();
+        shown
+    };
+    let done = |action: &Value| served.act(action)["body"]["status"].clone();
+    let render = |text: &str| json!({ "type": "template", "template_content": text, "output_path": "app.conf" });
+    let first = render("P={{nl:db/PASSWORD}}\n");
+    approved(&first);
+    assert_eq!(done(&first), "success");
+    let read = json!({ "type": "exec", "template": "sh /tmp/nl-secure/app.conf" });
+    let shown = approved(&read);
+    assert!(shown.contains("with the rendered file /tmp/nl-secure/app.conf"), "{shown}");
+    assert_eq!(done(&read), "success");
+    // What is rendered anew, after the word was given, is not what it was given for.
+    approved(&read);
+    let other = render("echo {{nl:db/PASSWORD}}\n");
+    approved(&other);
+    assert_eq!(done(&other), "success");
+    assert_eq!(done(&read), "denied");
+}
+
+#[test]
+fn a_secret_that_is_asked_about_at_each_use_is_so_in_a_rendered_file() {
+    let world = with_secrets();
+    let served = Served::start(&world);
+    granted(&world, AGENT, &["db/*"]);
+    world.keyless(&["secret", "set", BOXED, "--approve-on-use", "per-call"]).run().ok();
+    let allowed = |action: &Value| {
+        let mut acting = served.acting(action);
+        wait_until("a person is asked", || !pending(&world).is_empty());
+        let id = pending(&world).remove(0)["id"].as_str().unwrap().to_owned();
+        world.keyless(&["approve", "--once", &id]).run().ok();
+        let answers: Value = serde_json::from_str(&acting.line()).unwrap();
+        assert_eq!(answers[0]["body"]["status"], "success", "{answers}");
+    };
+    let render = json!({
+        "type": "template", "template_content": "P={{nl:db/PASSWORD}}\n", "output_path": "app.conf",
+    });
+    allowed(&render);
+    let read = json!({ "type": "exec", "template": "wc -c < /tmp/nl-secure/app.conf" });
+    allowed(&read);
+    allowed(&read);
 }
 
 #[test]

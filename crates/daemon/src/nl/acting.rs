@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
+use keyless_action::Kept;
 use keyless_core::{
     Code, Destination, Error,
     action::Deed,
@@ -140,6 +141,18 @@ impl NlService {
         let session = open()?;
         sessions.insert(aid.instance_id.clone(), Arc::clone(&session));
         Ok(Acting { session, over })
+    }
+}
+
+impl NlService {
+    /// The rendered files that an action's command names; none where the agent acts for another, which has a session for
+    /// each action.
+    pub(super) async fn kept_in(&self, caller: &Caller, deed: &Deed) -> Vec<Kept> {
+        let session = self.sessions.lock().get(&caller.aid.instance_id).cloned();
+        match session.filter(|_| caller.acting.is_none()) {
+            Some(session) => session.kept_in(deed, Some(&self.grants)).await,
+            None => Vec::new(),
+        }
     }
 }
 

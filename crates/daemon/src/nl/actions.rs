@@ -15,7 +15,9 @@ mod versions;
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
-use keyless_action::{BoundTo, Edition, Entrusted, Entry, Executor, Limits, Work, runs_command};
+use keyless_action::{
+    BoundTo, Edition, Entrusted, Entry, Executor, Kept, Limits, Work, runs_command,
+};
 use keyless_core::{
     ActionType, Allowed, Code, Destination, Error, Grace, Handle, SafeText, SecretPath, SessionKey,
     action::{Action, Deed},
@@ -28,7 +30,10 @@ use zeroize::Zeroizing;
 pub(super) use self::concealed::concealed;
 pub(in crate::nl) use self::jails::Foresight;
 pub(crate) use self::standby::Standby;
-use self::{jails::Jails, release::ActionRelease};
+use self::{
+    jails::Jails,
+    release::{ActionRelease, StillSo},
+};
 use super::{grants::Grants, room::Place};
 use crate::{
     broker::{Broker, fill_random},
@@ -64,8 +69,10 @@ pub struct ActionOrder {
     pub correlation_id: String,
     /// What is to be done; the text of a template's file is in it.
     pub action: Action,
-    /// The verdict about the secret of each handle.
+    /// The verdict about the secret of each handle, of those in rendered files as well.
     pub allowed: Vec<(Handle, Allowed)>,
+    /// The rendered files that it was judged with, by the actions that made them.
+    pub kept: Vec<String>,
     /// The hosts that a value in a jail may reach: those of the grant.
     pub allowed_hosts: Vec<Destination>,
     /// What permits it; nothing where a person acts.
@@ -141,6 +148,13 @@ impl ActionSession {
         Ok(())
     }
 
+    /// The rendered files that an action's command names: what is in them is used by it. `grants` know whether what
+    /// permitted them still does; nothing where a person acts.
+    pub(super) async fn kept_in(&self, deed: &Deed, grants: Option<&Arc<Grants>>) -> Vec<Kept> {
+        let standing = StillSo { vault: self.broker.vault().clone(), grants: grants.cloned() };
+        self.executor.kept_in(deed, &standing).await
+    }
+
     /// Does an action. Nothing of a value is in what it gives.
     pub async fn run(&self, order: ActionOrder) -> Result<ActionOutcome, Error> {
         self.run_at(order, None).await
@@ -186,15 +200,16 @@ impl ActionSession {
                 asking: order.asking,
                 session: self.asks_as.clone(),
                 place,
-                grants: order.grants,
             },
             allowed,
             &forms,
+            StillSo { vault: self.broker.vault().clone(), grants: order.grants },
         );
         let work = Work {
             action_id: order.action_id,
             action: order.action,
             secrets,
+            kept: order.kept,
             allowed_hosts: order.allowed_hosts,
             permissions: order.permissions,
             working_directory: order.working_directory,

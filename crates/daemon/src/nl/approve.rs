@@ -6,6 +6,7 @@
 
 use data_encoding::HEXLOWER;
 use jiff::Timestamp;
+use keyless_action::Kept;
 use keyless_core::{
     Code, Destination, Error, SafeText, SecretPath,
     action::{Action, Deed, TemplateSource},
@@ -36,6 +37,8 @@ pub(super) struct Approval<'a> {
     pub(super) action: &'a Action,
     /// The secrets that it means.
     pub(super) meant: &'a [Meant],
+    /// The rendered files that its command names.
+    pub(super) kept: &'a [Kept],
     /// The hosts that its grants let it reach.
     pub(super) hosts: &'a [Destination],
 }
@@ -92,7 +95,7 @@ impl NlService {
 impl Approval<'_> {
     /// All that a person has to know; [`Code::ApprovalRequired`] when nobody could be shown it all.
     fn wanted(&self) -> Result<WantedAction, NlFault> {
-        let text = what(&self.action.deed);
+        let text = what(&self.action.deed) + &beside(self.kept);
         is_readable(&text)?;
         Ok(WantedAction {
             agent: self.caller.aid.agent_uri.clone(),
@@ -119,6 +122,11 @@ impl Approval<'_> {
             hasher.update(b"\n");
             hasher.update(meant.path.as_str());
         }
+        // A file that was rendered anew is another one, and may have another text.
+        for file in self.kept {
+            hasher.update(b"\n");
+            hasher.update(&file.made_by);
+        }
         HEXLOWER.encode(&hasher.finalize())
     }
 }
@@ -142,6 +150,12 @@ pub(super) fn beginning(purpose: &str) -> String {
     let more = purpose.chars().count().saturating_sub(PURPOSE_SHOWN);
     let shown: String = purpose.chars().take(PURPOSE_SHOWN).collect();
     if more > 0 { format!("{shown}… ({more} more characters)") } else { shown }
+}
+
+/// The rendered files that a command has.
+fn beside(kept: &[Kept]) -> String {
+    let files = kept.iter().map(|file| format!("; with the rendered file {}", file.path.display()));
+    files.collect()
 }
 
 /// Everything about it that makes a difference, as the agent wrote it.

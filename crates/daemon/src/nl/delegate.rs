@@ -76,7 +76,8 @@ impl NlService {
             // They are shown what it may reach there; what can't be done is not asked about.
             let theirs = self.allowed(caller, delegated_action, &mut Course::default()).await?;
             let hosts = theirs.allowance.allowed_hosts();
-            self.approve(Approval { caller, action: &action, meant: &meant, hosts }).await?;
+            self.approve(Approval { caller, action: &action, meant: &meant, kept: &[], hosts })
+                .await?;
         }
         let reservation = Arc::new(self.grants.reserve(&allowance, None).await?);
         let (life, uses) = (delegation_scope.ttl_seconds, footing.scope.max_uses);

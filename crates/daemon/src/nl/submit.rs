@@ -237,7 +237,8 @@ impl NlService {
         let is_asked = is_asked || band >= Band::Orange;
         if is_asked && !action.dry_run && !caller.was_asked_about() {
             let hosts = allowance.allowed_hosts();
-            self.approve(Approval { caller, action: &action, meant: &meant, hosts }).await?;
+            let kept = &course.kept;
+            self.approve(Approval { caller, action: &action, meant: &meant, kept, hosts }).await?;
         }
         course.grants = allowance.grants().iter().map(ToString::to_string).collect();
         course.resolved_at = Some(Timestamp::now());
@@ -281,6 +282,7 @@ impl NlService {
             Verdict::Allow(allowance) => Ok(Allowed { meant, allowance, is_asked }),
             Verdict::Deny(denial) => {
                 let fault = denied(&denial, &meant, action.kind());
+                let fault = course.of_rendered(fault, &denial);
                 Err(self.grants.with_window(fault, &denial))
             }
             Verdict::Ask(_) => Err(Code::ApprovalRequired.into()),
@@ -372,10 +374,25 @@ impl NlService {
             let fault = missing(handle.as_written());
             return Err(fault.suggesting(SafeText::words(suggestion)));
         }
-        let meant = view.resolve(handles)?;
+        let mut meant = view.resolve(handles)?;
+        // What stands in a file that the command has is used by it as much as what it names itself.
+        course.kept = self.kept_in(caller, &action.deed).await;
+        for (handle, path) in course.kept.iter().flat_map(|file| &file.references) {
+            if meant.iter().any(|one| one.handle == *handle && one.path == *path) {
+                continue;
+            }
+            course.written.push(handle.as_written().to_owned());
+            meant.push(Meant { handle: handle.clone(), path: path.clone() });
+        }
         course.warn_of_versions(&self.vault, &meant, self.grace).await?;
         course.about = meant.iter().map(|meant| meant.path.clone()).collect();
         let subjects = subjects(&self.vault, &secrets, &meant);
+        // What a file was rendered of may lie beyond its bounds by now.
+        let covers = |one: &Subject| caller.covers(kind, std::slice::from_ref(one), &categories);
+        let beyond = meant.iter().zip(&subjects).find(|(_, subject)| covers(subject).is_err());
+        if let Some((meant, _)) = beyond {
+            return Err(beyond_bounds(caller, &meant.handle, Some(&meant.path)));
+        }
         let none = std::collections::BTreeMap::new();
         let request = Request {
             agent_uri: &grantee.agent_uri,
@@ -425,6 +442,7 @@ impl NlService {
             correlation_id: account.correlation_id.clone(),
             action,
             allowed,
+            kept: course.kept.iter().map(|file| file.made_by.clone()).collect(),
             allowed_hosts,
             permissions,
             grants: Some(Arc::clone(&self.grants)),

@@ -105,6 +105,7 @@ fn remembered(
         action: serde_json::from_value(action).unwrap(),
         secrets: Vec::new(),
         allowed_hosts: hosts.iter().map(|host| host.parse().unwrap()).collect(),
+        kept: Vec::new(),
         permissions: Vec::new(),
         working_directory: None,
     };

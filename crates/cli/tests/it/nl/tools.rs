@@ -1,10 +1,7 @@
 //! The toolset `nl`: messages as tools, and documents that need no identity.
 
 use super::*;
-use crate::{
-    mcp::{pending, unlock},
-    world::wait_until,
-};
+use crate::mcp::unlock;
 
 const REVIEWER: &str = "nl://acme.corp/reviewer/1.0.0";
 /// The agent that tools without a credential are.

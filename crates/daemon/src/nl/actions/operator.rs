@@ -124,7 +124,13 @@ impl OwnActions {
     ) -> Result<(), Error> {
         let action = with_text(action)?;
         let visible = self.visible(&action).await?;
-        let resolved = resolve_handles(&action, self.broker.vault(), &visible)?;
+        let mut resolved = resolve_handles(&action, self.broker.vault(), &visible)?;
+        let kept = self.session.kept_in(&action.deed, None).await;
+        for one in kept.iter().flat_map(|file| &file.references) {
+            if !resolved.contains(one) {
+                resolved.push(one.clone());
+            }
+        }
         for (handle, path) in &resolved {
             let older = older(self.broker.vault(), handle, path, self.terms.grace).await?;
             response.warnings.extend(older.and_then(|given| warning(handle, given)));
@@ -152,6 +158,7 @@ impl OwnActions {
             correlation_id: account.correlation_id.clone(),
             action,
             allowed,
+            kept: kept.into_iter().map(|file| file.made_by).collect(),
             allowed_hosts: self.terms.allowed_hosts.clone(),
             permissions: Vec::new(),
             grants: None,

@@ -8,7 +8,7 @@ use std::{
 
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
-use keyless_action::{Edition, Entrusted, Release, Released};
+use keyless_action::{Edition, Entrusted, Release, Released, Standing};
 use keyless_core::{
     ActionType, Allowed, Code, Error, Permit, Placeholder, PlaceholderForm, SafeText, SecretPath,
     SessionKey,
@@ -16,6 +16,7 @@ use keyless_core::{
     audit::{Agent, Detail, Draft, Outcome, Target},
     grant::PermissionRef,
 };
+use keyless_vault::Vault;
 use parking_lot::Mutex;
 
 use super::Asking;
@@ -41,6 +42,11 @@ pub(super) struct Of {
     pub(super) session: String,
     /// Where it is done; others have it while a person is asked.
     pub(super) place: Option<Place>,
+}
+
+/// Whether what was rendered may still be used.
+pub(super) struct StillSo {
+    pub(super) vault: Arc<Vault>,
     /// What knows whether permissions still hold; nothing where a person acts.
     pub(super) grants: Option<Arc<Grants>>,
 }
@@ -52,6 +58,7 @@ pub(super) struct ActionRelease {
     of: Of,
     allowed: Mutex<HashMap<SecretPath, Vec<Allowed>>>,
     placeholders: HashMap<SecretPath, String>,
+    still: StillSo,
 }
 
 impl ActionRelease {
@@ -63,6 +70,7 @@ impl ActionRelease {
         of: Of,
         verdicts: Vec<Allowed>,
         forms: &BTreeMap<SecretPath, PlaceholderForm>,
+        still: StillSo,
     ) -> Self {
         let placeholder = |(path, form): (&SecretPath, &PlaceholderForm)| {
             (path.clone(), Placeholder::derive(key, path, form).to_string())
@@ -77,6 +85,7 @@ impl ActionRelease {
             of,
             allowed: Mutex::new(allowed),
             placeholders: forms.iter().map(placeholder).collect(),
+            still,
         }
     }
 
@@ -152,17 +161,27 @@ impl Release for ActionRelease {
     fn release<'a>(&'a self, secret: &'a Entrusted) -> BoxFuture<'a, Result<Released, Error>> {
         Box::pin(self.open(secret))
     }
+}
 
+impl Standing for ActionRelease {
+    fn is_permitted<'a>(&'a self, at: &'a PermissionRef) -> BoxFuture<'a, bool> {
+        self.still.is_permitted(at)
+    }
+
+    fn edition<'a>(&'a self, path: &'a SecretPath) -> BoxFuture<'a, Option<Edition>> {
+        self.still.edition(path)
+    }
+}
+
+impl Standing for StillSo {
     fn is_permitted<'a>(&'a self, at: &'a PermissionRef) -> BoxFuture<'a, bool> {
         Box::pin(async move {
-            let Some(grants) = &self.of.grants else { return false };
+            let Some(grants) = &self.grants else { return false };
             grants.holds(at).await.unwrap_or(false)
         })
     }
 
     fn edition<'a>(&'a self, path: &'a SecretPath) -> BoxFuture<'a, Option<Edition>> {
-        Box::pin(
-            async move { self.broker.vault().show(path).await.ok().as_ref().map(super::edition) },
-        )
+        Box::pin(async move { self.vault.show(path).await.ok().as_ref().map(super::edition) })
     }
 }

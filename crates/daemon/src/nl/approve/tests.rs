@@ -22,7 +22,7 @@ fn caller() -> Caller {
 
 fn wanted(action: &Action, paths: &[&str]) -> Result<WantedAction, NlFault> {
     let (caller, meant) = (caller(), meant(action, paths));
-    Approval { caller: &caller, action, meant: &meant, hosts: &[] }.wanted()
+    Approval { caller: &caller, action, meant: &meant, kept: &[], hosts: &[] }.wanted()
 }
 
 fn shown(action: &Action, paths: &[&str]) -> String {
@@ -53,7 +53,8 @@ async fn a_yes_reaches_no_host_that_was_not_shown_and_a_no_counts_for_all() {
     let meant = meant(&action, &["t/api/token"]);
     let hosts: Vec<Destination> = ["a.test", "b.test"].map(|name| name.parse().unwrap()).to_vec();
     let code = async |hosts: &[Destination]| {
-        let approval = Approval { caller: &caller, action: &action, meant: &meant, hosts };
+        let approval =
+            Approval { caller: &caller, action: &action, meant: &meant, kept: &[], hosts };
         served.nl.approve(approval).await.err().map(|fault| fault.code())
     };
     let settle = async |number: usize, decision| {

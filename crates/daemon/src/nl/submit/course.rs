@@ -1,7 +1,13 @@
 //! What is known of an action so far, for the log, whatever becomes of it.
 
 use jiff::Timestamp;
-use keyless_core::{Grace, Handle, SecretPath, audit::Stopped, nl_message::NlFault};
+use keyless_action::Kept;
+use keyless_core::{
+    Grace, Handle, SafeText, SecretPath,
+    audit::Stopped,
+    grant::{Denial, Subject},
+    nl_message::NlFault,
+};
 use keyless_vault::Vault;
 
 use crate::nl::{
@@ -16,6 +22,8 @@ use crate::nl::{
 pub(in crate::nl) struct Course {
     /// The secrets that it is about.
     pub(in crate::nl) about: Vec<SecretPath>,
+    /// The rendered files that its command names.
+    pub(in crate::nl) kept: Vec<Kept>,
     /// Their names as the agent wrote them.
     pub(in crate::nl) written: Vec<String>,
     /// The grants that allow it.
@@ -63,6 +71,19 @@ impl Course {
             add_new(&mut self.warnings, older.and_then(|given| version_warning(handle, given)));
         }
         Ok(())
+    }
+
+    /// A denial that is about a rendered file says which: the command may name no secret itself.
+    pub(in crate::nl) fn of_rendered(&self, fault: NlFault, denial: &Denial) -> NlFault {
+        let path = denial.subject.as_ref().map(Subject::path);
+        let has = |file: &&Kept| file.references.iter().any(|(_, inside)| Some(inside) == path);
+        let Some(file) = self.kept.iter().find(has) else { return fault };
+        let file = file.path.to_string_lossy();
+        let words = SafeText::words("The command names the rendered file ").as_they_wrote(&file);
+        let words = words.and(
+            ", and what is in it is used by this action as well: ask for a grant of this type.",
+        );
+        fault.with("rendered_file", &*file).suggesting(words)
     }
 
     /// What was taken out of the output, as `name:encoding`, for the log.
