@@ -34,7 +34,10 @@ pub use crate::{
         TamperedAt, Told, VerifiedChain,
     },
     contacts::SourceContact,
-    nl::{AgentRow, DelegationRow, GrantRow, ShownAttestation, ThreatRow, UseOf, Uses},
+    nl::{
+        AgentRow, Beginning, BegunMessage, DelegationRow, GrantRow, ShownAttestation, ThreatRow,
+        UseOf, Uses,
+    },
     passkeys::{Passkey, PasskeyRow},
     requests::RequestRow,
     sealed::{CommitmentRow, EnvelopeRow, HeaderRow, Rows, SecretRow, VersionRow, Writing},

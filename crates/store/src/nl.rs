@@ -1,4 +1,4 @@
-//! Agents, their attestations and threat records, grants and delegations: rows that others seal, and uses that are counted here.
+//! Agents, their attestations, messages and threat records, grants and delegations: rows that others seal, and uses that are counted here.
 //!
 //! Whether a row is genuine, and what it allows, others say. A use is taken by one statement, so that of two that race
 //! for the last one exactly one gets it, whichever process it comes from (NL, 8.4.2).
@@ -7,6 +7,7 @@ mod agents;
 mod attestations;
 mod delegations;
 mod grants;
+mod messages;
 mod threats;
 
 pub use self::{
@@ -14,6 +15,7 @@ pub use self::{
     attestations::ShownAttestation,
     delegations::DelegationRow,
     grants::{GrantRow, UseOf, Uses},
+    messages::{Beginning, BegunMessage},
     threats::ThreatRow,
 };
 use crate::{

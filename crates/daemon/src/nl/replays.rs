@@ -2,7 +2,8 @@
 //!
 //! What was answered is kept for some minutes and given again to the same agent with the same
 //! message; the same id with anything else is refused. A copy that comes while the first is being
-//! done waits for its answer, and is done in its place if the first comes to none.
+//! done waits for its answer, and is done in its place if the first comes to none. That a message was begun is in the
+//! store before it is done: after a restart the same one is refused, since what it came to is not known any more.
 
 use std::{
     collections::HashMap,
@@ -10,14 +11,22 @@ use std::{
     time::{Duration, Instant},
 };
 
-use keyless_core::{Code, SafeText, nl_message::NlFault};
+use data_encoding::HEXLOWER;
+use jiff::{SignedDuration, Timestamp};
+use keyless_core::{Code, Error, SafeText, nl_message::NlFault};
+use keyless_store::{Beginning, BegunMessage, Store};
 use parking_lot::Mutex;
+use sha2::{Digest as _, Sha256};
 use tokio::sync::watch;
+use uuid::Uuid;
 
 use super::{answer::Outcome, rates::spent};
 
 /// How long an answer is kept; the protocol asks for 5 minutes.
 const KEPT: Duration = Duration::from_mins(10);
+/// How long it is on disk that a message was begun: what is sent ten minutes after the end of the longest action is the
+/// same still.
+const ON_DISK: SignedDuration = SignedDuration::from_mins(20);
 /// Ids that are remembered.
 const MOST: u32 = 20_000;
 const MAX_SEEN: usize = MOST as usize;
@@ -25,9 +34,11 @@ const MAX_SEEN: usize = MOST as usize;
 const MAX_BYTES: usize = 64 * 1024 * 1024;
 
 /// What was sent of late.
-#[derive(Default)]
 pub(crate) struct Replays {
     seen: Mutex<HashMap<String, Seen>>,
+    store: Store,
+    /// This run of the broker: of what it has begun itself it knows by `seen`.
+    broker: String,
 }
 
 /// What a message is compared by.
@@ -74,15 +85,24 @@ pub(crate) enum Turn<'a> {
 pub(crate) struct First<'a> {
     replays: &'a Replays,
     id: String,
+    /// This try, in the store.
+    turn: String,
     finished: bool,
 }
 
 impl Replays {
+    pub(crate) fn of(store: Store) -> Self {
+        Self { seen: Mutex::default(), store, broker: Uuid::new_v4().to_string() }
+    }
+
     /// Lets the message `id` in, or waits for what the first of its kind came to.
     pub(crate) async fn enter(&self, id: &str, print: Fingerprint) -> Result<Turn<'_>, NlFault> {
         loop {
             let mut progress = match self.look(id, print.clone(), Instant::now())? {
-                Ok(first) => return Ok(Turn::First(first)),
+                Ok(first) => {
+                    self.begin(&first, &print).await?;
+                    return Ok(Turn::First(first));
+                }
                 Err(progress) => progress,
             };
             let done = progress.wait_for(|progress| !matches!(progress, Progress::UnderWay)).await;
@@ -94,6 +114,27 @@ impl Replays {
                 }
                 // Nothing was done, a person is asked first, say: this one is the next to try.
                 Err(_) => {}
+            }
+        }
+    }
+
+    /// Writes down that a message is about to be done, unless another run of a broker has begun one of that id.
+    async fn begin(&self, first: &First<'_>, print: &Fingerprint) -> Result<(), NlFault> {
+        let message = BegunMessage {
+            name: HEXLOWER.encode(&Sha256::digest(&first.id)),
+            instance: print.instance.clone(),
+            digest: HEXLOWER.encode(&print.digest),
+            broker: self.broker.clone(),
+            turn: first.turn.clone(),
+        };
+        let now = Timestamp::now();
+        let until = now.saturating_add(ON_DISK).unwrap_or(Timestamp::MAX);
+        match self.store.begin_message(&message, until, now).await.map_err(Error::from)? {
+            Beginning::First => Ok(()),
+            Beginning::Other => Err(Code::MessageReplayed.into()),
+            Beginning::Same => {
+                let words = "it was done, or begun, before the broker was started anew, and its answer is no longer kept";
+                Err(NlFault::new(Code::MessageReplayed, SafeText::words(words)))
             }
         }
     }
@@ -124,7 +165,8 @@ impl Replays {
         }
         let progress = watch::Sender::new(Progress::UnderWay);
         seen.insert(id.to_owned(), Seen { print, at: now, bytes: 0, progress });
-        Ok(Ok(First { replays: self, id: id.to_owned(), finished: false }))
+        let (id, turn) = (id.to_owned(), Uuid::new_v4().to_string());
+        Ok(Ok(First { replays: self, id, turn, finished: false }))
     }
 
     /// Keeps an answer, and forgets the oldest ones where they get too many. One that is larger than all may be
@@ -164,6 +206,11 @@ impl Drop for First<'_> {
     fn drop(&mut self) {
         if !self.finished {
             self.replays.seen.lock().remove(&self.id);
+            let (store, turn) = (self.replays.store.clone(), std::mem::take(&mut self.turn));
+            if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+                // What fails here keeps an id taken after a restart: on the side of less.
+                runtime.spawn(async move { store.forget_message(&turn).await });
+            }
         }
     }
 }
@@ -173,6 +220,12 @@ mod tests {
     use keyless_core::nl_message::MessageType;
 
     use super::*;
+    use crate::scene::Scene;
+
+    async fn replays() -> (Replays, tempfile::TempDir) {
+        let Scene { vault, folder, .. } = Scene::new().await;
+        (Replays::of(vault.store().clone()), folder)
+    }
 
     async fn done(replays: &Replays, id: &str, bytes: usize) {
         let Ok(Turn::First(first)) = replays.enter(id, print()).await else { panic!("seen") };
@@ -186,15 +239,15 @@ mod tests {
 
     #[tokio::test]
     async fn a_copy_of_what_came_to_nothing_is_the_next_to_try() {
-        let replays = Replays::default();
+        let (replays, _folder) = replays().await;
         let Ok(Turn::First(first)) = replays.enter("one", print()).await else { panic!("seen") };
         let (turn, ()) = tokio::join!(replays.enter("one", print()), async { drop(first) });
         assert!(matches!(turn, Ok(Turn::First(_))));
     }
 
-    #[test]
-    fn what_is_still_being_done_is_not_done_twice() {
-        let (replays, start) = (Replays::default(), Instant::now());
+    #[tokio::test]
+    async fn what_is_still_being_done_is_not_done_twice() {
+        let ((replays, _folder), start) = (replays().await, Instant::now());
         let Ok(Ok(first)) = replays.look("one", print(), start) else { panic!("seen") };
         assert!(matches!(replays.look("one", print(), start + KEPT * 2), Ok(Err(_))));
         let body = serde_json::json!({});
@@ -204,9 +257,9 @@ mod tests {
         assert!(matches!(replays.look("one", print(), start + KEPT * 2), Ok(Ok(_))));
     }
 
-    #[test]
-    fn who_comes_when_all_places_are_taken_is_told_when_one_is_free() {
-        let (replays, start) = (Replays::default(), Instant::now());
+    #[tokio::test]
+    async fn who_comes_when_all_places_are_taken_is_told_when_one_is_free() {
+        let ((replays, _folder), start) = (replays().await, Instant::now());
         let mut taken = Vec::new();
         for number in 0..MAX_SEEN {
             let Ok(Ok(first)) = replays.look(&number.to_string(), print(), start) else {
@@ -223,8 +276,33 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn what_was_begun_before_a_restart_is_not_begun_again() {
+        let (replays, _folder) = replays().await;
+        done(&replays, "done", 10).await;
+        let Ok(Turn::First(begun)) = replays.enter("begun", print()).await else { panic!("seen") };
+        let Ok(Turn::First(none)) = replays.enter("none", print()).await else { panic!("seen") };
+        let turn = none.turn.clone();
+        drop(none);
+        replays.store.forget_message(&turn).await.unwrap();
+        let again = Replays::of(replays.store.clone());
+        let code = async |id: &str, print| {
+            let turn = again.enter(id, print).await;
+            turn.map(drop).map_err(|fault| (fault.code(), fault.error().message()))
+        };
+        for id in ["done", "begun"] {
+            let (code, told) = code(id, print()).await.unwrap_err();
+            assert_eq!(code, Code::MessageReplayed);
+            assert!(told.contains("no longer kept"), "{told}");
+        }
+        let other = Fingerprint { digest: [1; 32], ..print() };
+        assert_eq!(code("done", other).await.unwrap_err().0, Code::MessageReplayed);
+        assert_eq!(code("none", print()).await, Ok(()));
+        drop(begun);
+    }
+
+    #[tokio::test]
     async fn what_is_larger_than_all_may_be_is_not_kept() {
-        let replays = Replays::default();
+        let (replays, _folder) = replays().await;
         done(&replays, "small", 10).await;
         done(&replays, "large", MAX_BYTES + 1).await;
         assert!(matches!(replays.enter("small", print()).await, Ok(Turn::Again(_))));

@@ -79,6 +79,7 @@ impl NlService {
     /// The service of a broker.
     pub(crate) fn new(broker: &Broker, places: &Places, config: &NlConfig) -> Result<Self, Error> {
         let (vault, log) = (Arc::clone(broker.vault()), broker.log().clone());
+        let replays = Replays::of(broker.vault().store().clone());
         Ok(Self {
             agents: Agents::new(&vault, log.clone())?,
             attestations: Attestations::new(
@@ -111,7 +112,7 @@ impl NlService {
             rates: Rates::new(config.rates),
             room: Room::default(),
             present: Present::default(),
-            replays: Replays::default(),
+            replays,
             base_url: OnceLock::new(),
         })
     }
