@@ -11,8 +11,9 @@ use jiff::{SignedDuration, Timestamp};
 use keyless_action::Limits;
 use keyless_core::{
     Code, Error, Grace, SafeText,
+    action::{ActionResponse, Status, Timing},
     agent::{AgentType, Aid, InstanceId},
-    nl_message::{Discovery, Message, MessageType, Named, NlFault, Shape, health},
+    nl_message::{Discovery, Message, MessageType, NL_VERSION, Named, NlFault, Shape, health},
     threat::Band,
 };
 use keyless_store::AuditLog;
@@ -20,6 +21,7 @@ use keyless_vault::Vault;
 use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
+use uuid::Uuid;
 
 use super::{
     actions::{ActionSession, Standby},
@@ -181,8 +183,7 @@ impl NlService {
         let doing = tokio::spawn(async move {
             let mut rate = None;
             let done = Box::pin(service.dispatch(&presented, &message, &mut rate)).await;
-            // Outside of an action an error is a message of its own (chapter 08, 6.2).
-            let failed = |fault| Arc::new(Outcome::failed(MessageType::Error, json!({}), fault));
+            let failed = |fault| Arc::new(not_let_in(&message, fault));
             done.unwrap_or_else(failed).to(&message, rate)
         });
         // One message's panic is its own.
@@ -414,6 +415,25 @@ pub(super) fn fingerprint_of(aid: &Aid, kind: MessageType, said: &Value) -> Fing
     Fingerprint { instance: aid.instance_id.to_string(), digest: hasher.finalize().into() }
 }
 
+/// What becomes of a message of somebody whose word counts for nothing. One that asks for an action has the answer of an
+/// action in every case (C-25); outside of that an error is a message of its own (chapter 08, 6.2).
+fn not_let_in(message: &Message, fault: NlFault) -> Outcome {
+    if message.kind != MessageType::ActionRequest {
+        return Outcome::failed(MessageType::Error, json!({}), fault);
+    }
+    let now = Timestamp::now();
+    let response = ActionResponse {
+        nl_version: NL_VERSION.to_owned(),
+        request_id: request_id(message),
+        action_id: format!("act_{}", Uuid::new_v4()),
+        status: Status::stopped_by(fault.code()),
+        timing: Some(Timing::new(now, now, now, now)),
+        ..ActionResponse::default()
+    };
+    let body = serde_json::to_value(&response).unwrap_or_default();
+    Outcome::failed(MessageType::ActionResponse, body, fault)
+}
+
 /// The answer to what was answered with a credential, and is sent again.
 fn shown_before() -> Outcome {
     let words = SafeText::words("it was done, and a credential is shown once");
@@ -425,4 +445,47 @@ fn shown_before() -> Outcome {
 pub(super) fn not_served(kind: MessageType) -> NlFault {
     let words = SafeText::words(kind.as_str()).and(" is not served here");
     NlFault::new(Code::MessageTypeUnknown, words)
+}
+
+#[cfg(test)]
+mod tests {
+    use keyless_core::action::AgentClaim;
+    use zeroize::Zeroizing;
+
+    use super::*;
+    use crate::nl::scene::Served;
+
+    #[tokio::test]
+    async fn who_asks_for_an_action_is_answered_with_one_whatever_credential_they_show() {
+        let served = Served::new().await;
+        let caller = served.agent("a", &[], &["*"]).await;
+        let claim = AgentClaim {
+            agent_uri: caller.aid.agent_uri.to_string(),
+            instance_id: caller.aid.instance_id.to_string(),
+            attestation: None,
+        };
+        let credential = Some(Zeroizing::new("nlk_of_nobody".to_owned()));
+        let (source_ip, attestation, standing) = (None, None, Standing::Stranger);
+        let claim = Some(claim);
+        let presented = Presented { source_ip, credential, claim, attestation, standing };
+        let payload = json!({
+            "request_id": "req-1", "action": { "type": "exec", "template": "true" },
+        });
+        let message = Message {
+            shape: Shape::Bare,
+            kind: MessageType::ActionRequest,
+            id: None,
+            payload: payload.as_object().cloned().unwrap(),
+        };
+        let answered = served.nl.answer(Arc::new(presented), message).await;
+        let body = &answered.body;
+        assert_eq!(
+            (answered.status, &body["error"]["nl_code"]),
+            (401, &json!("NL-E100")),
+            "{body}"
+        );
+        assert_eq!((&body["status"], &body["secrets_used"]), (&json!("denied"), &json!([])));
+        assert_eq!((&body["request_id"], &body["redacted"]), (&json!("req-1"), &json!(false)));
+        assert!(body["action_id"].as_str().unwrap().starts_with("act_"), "{body}");
+    }
 }
