@@ -297,7 +297,8 @@ impl Action {
                 refuse("provider", provider)?;
                 refuse("service", service)?;
                 refuse("operation", operation)?;
-                for value in parameters.values() {
+                for (name, value) in parameters {
+                    refuse("parameters", name)?;
                     collect_in(value, &mut found)?;
                 }
                 found.push(Handle::parse_alone("credentials_ref", credentials_ref)?);

@@ -61,14 +61,11 @@ impl Draft {
     pub(super) fn new(wanted: Wanted<'_>, credential: &str) -> Result<Self, Error> {
         let Wanted { service, operation, mut parameters, .. } = wanted;
         let may_write = may_write(service, operation)?;
+        refuse_handles(&parameters)?;
         let statement = match parameters.remove("sql") {
             Some(Value::String(statement)) if !statement.trim().is_empty() => statement,
             _ => return Err(bad("the operation needs a parameter: sql")),
         };
-        if has_handle(&statement) {
-            let words = "a secret's value is one of `values`, and `$1` in the statement";
-            return Err(Error::with(Code::PlaceholderInvalid, SafeText::words(words)));
-        }
         let values = match parameters.remove("values") {
             None | Some(Value::Null) => Vec::new(),
             Some(Value::Array(values)) => values,
@@ -113,6 +110,28 @@ impl Draft {
             patience,
         }
     }
+}
+
+/// Finds what is wrong with an operation, as far as it shows without its credential.
+pub(super) fn check(
+    service: &str,
+    operation: &str,
+    parameters: &Map<String, Value>,
+) -> Result<(), Error> {
+    may_write(service, operation)?;
+    refuse_handles(parameters)
+}
+
+/// A value of a secret is a parameter of the statement: anywhere else the placeholder would go to the database as it is
+/// written.
+fn refuse_handles(parameters: &Map<String, Value>) -> Result<(), Error> {
+    let has = |value: &Value| value.as_str().is_some_and(has_handle);
+    let misplaced = parameters.iter().find(|(name, value)| *name != "values" && has(value));
+    let Some((name, _)) = misplaced else { return Ok(()) };
+    let words =
+        SafeText::words("a secret's value is one of `values`, and `$1` in the statement; not in `");
+    let words = words.as_they_wrote(name).and("`");
+    Err(Error::with(Code::PlaceholderInvalid, words))
 }
 
 /// Whether an operation may write, if there is such a one.

@@ -97,7 +97,7 @@ impl Provider {
     /// Finds whether there is such an operation, whether all of its address is given, whether it may be called, and
     /// whether what it makes can be sent at all, as it is before values are filled in.
     pub(super) fn check(&self, wanted: Wanted<'_>) -> Result<(), Error> {
-        let call = self.build(wanted, "credential")?;
+        let call = self.build(wanted, NO_CREDENTIAL)?;
         // One that is filled in may be shorter than its placeholder.
         let is_whole = !call.target.contains("%7B%7B");
         if is_whole && call.target.len() > MAX_TARGET {

@@ -88,7 +88,7 @@ impl Providers {
         parameters: &Map<String, Value>,
     ) -> Result<(), Error> {
         match provider {
-            DATABASE_PROVIDER => postgres::may_write(service, operation).map(drop),
+            DATABASE_PROVIDER => postgres::check(service, operation, parameters),
             "aws" => self.aws.check(service, operation, parameters),
             name => {
                 let parameters = parameters.clone();

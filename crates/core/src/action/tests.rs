@@ -257,3 +257,15 @@ fn an_action_has_so_many_handles_and_no_more() {
     let error = Action::from_json(json).unwrap_err().to_string();
     assert_eq!(error, "an action takes at most 256 placeholders");
 }
+
+#[test]
+fn a_placeholder_in_a_parameters_name_is_refused() {
+    for parameters in [json!({ "{{nl:db/PASSWORD}}": "x" }), json!({ "a": { "{{nl:b}}": 1 } })] {
+        let action = json!({
+            "type": "sdk_proxy", "provider": "github", "service": "rest", "operation": "GET /user",
+            "parameters": parameters, "credentials_ref": "{{nl:github/TOKEN}}",
+        });
+        let refused = Action::from_json(action).map_or(true, |action| action.handles().is_err());
+        assert!(refused, "{parameters}");
+    }
+}

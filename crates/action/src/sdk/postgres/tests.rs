@@ -66,6 +66,9 @@ fn what_is_out_of_order_is_refused() {
         ("host", json!("evil.test/x")),
         ("port", json!(65_536)),
         ("user", json!("")),
+        ("user", json!("{{nl:db/USER}}")),
+        ("user", json!("a {{nl:")),
+        ("database", json!("{{nl:db/NAME}}")),
         ("user", json!("u\0password\0x")),
         ("sslmode", json!("disable")),
     ] {
