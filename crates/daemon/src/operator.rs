@@ -173,7 +173,12 @@ impl Operator {
         let metadata = self.vault.show(path).await?.metadata;
         self.refuse_weak(path, &metadata, &value)?;
         self.refuse_dead(path, &metadata, &value).await?;
-        self.vault.put(path, value, self.entry(Action::Rotate, path, rotation::EVENT)).await
+        let had = self.vault.versions(path).await?;
+        let before = had.iter().find(|one| one.in_use).map(|one| one.version);
+        // Versions alone tell of the newest one.
+        let older = before.filter(|one| had.iter().any(|other| other.version > *one));
+        let note = rotation::new_value_note(older);
+        self.vault.put(path, value, self.entry(Action::Rotate, path, note)).await
     }
 
     /// Removes a secret; its versions stay sealed until it is purged.

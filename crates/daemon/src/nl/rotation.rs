@@ -45,6 +45,15 @@ impl PutInForce {
     }
 }
 
+/// The note of an entry about a new value; `older` was in force before, though it was not the newest one.
+pub(crate) fn new_value_note(older: Option<u32>) -> String {
+    older.map_or_else(|| EVENT.to_owned(), |version| format!("{EVENT}, after v{version}"))
+}
+
+fn older_of_note(note: &str) -> Option<u32> {
+    note.strip_prefix(EVENT)?.strip_prefix(", after v")?.parse().ok()
+}
+
 /// What the log's entry about a rotation, or about a secret that must not be used any more, comes to. `grace`: for how long a value
 /// that was replaced is as good as the new one.
 pub(super) async fn told(
@@ -116,11 +125,16 @@ async fn before(vault: &Vault, entry: &Entry, at: Timestamp) -> Vec<u32> {
     let mut numbers: Vec<u32> = was_there.map(|one| one.version).collect();
     numbers.sort_unstable_by(|a, b| b.cmp(a));
     numbers.truncate(2);
+    let older = entry.detail.note.as_deref().and_then(older_of_note);
+    if let (Some(previous), Some(older)) = (numbers.get_mut(1), older) {
+        *previous = older;
+    }
     numbers
 }
 
 #[cfg(test)]
 mod tests {
+    use keyless_core::Code;
     use keyless_vault::Metadata;
     use zeroize::Zeroizing;
 
@@ -141,6 +155,8 @@ mod tests {
         operator.restore(&path, None).await.unwrap();
         operator.remove(&path).await.unwrap();
         operator.restore(&path, Some(2)).await.unwrap();
+        operator.restore(&path, Some(1)).await.unwrap();
+        operator.rotate(&path, value("the-third-value")).await.unwrap();
         let wanted = AuditQuery { action: Some(Action::Rotate), ..AuditQuery::default() };
         let entries = scene.vault.store().audit_query(&wanted).await.unwrap();
         let mut versions = Vec::new();
@@ -150,7 +166,13 @@ mod tests {
             versions.push((told["new_version"].clone(), told["previous_version"].clone(), over));
         }
         let told = |new: &str, previous: &str, over: bool| (json!(new), json!(previous), over);
-        let expected = [told("v2", "v1", false), told("v1", "v2", true), told("v2", "v1", true)];
+        let expected = [
+            told("v2", "v1", false),
+            told("v1", "v2", true),
+            told("v2", "v1", true),
+            told("v1", "v2", true),
+            told("v3", "v1", false),
+        ];
         assert_eq!(versions, expected);
     }
 
@@ -164,6 +186,9 @@ mod tests {
         operator.revoke_compromised(&path, "a test").await.unwrap();
         operator.rotate(&path, value("the-second-value")).await.unwrap();
         operator.rotate(&path, value("the-third-value")).await.unwrap();
+        // Nor is it put in force again, which nobody is told then.
+        let refused = operator.restore(&path, Some(1)).await.map(drop).unwrap_err();
+        assert_eq!(refused.code(), Code::SecretCompromised);
         let mut said = Vec::new();
         for entry in entries(&scene.vault, &AuditQuery::default()).await.unwrap() {
             let told = told(&scene.vault, &entry, SignedDuration::from_hours(1)).await;

@@ -37,8 +37,8 @@ impl Vault {
 
     /// Brings a removed secret back, or puts an older version in use, or both.
     ///
-    /// Fails with [`Code::SecretNotFound`], [`Code::SecretVersionUnknown`] or [`Code::Usage`] (nothing
-    /// would change).
+    /// Fails with [`Code::SecretNotFound`], [`Code::SecretVersionUnknown`], [`Code::SecretCompromised`] (that version must
+    /// not be used any more) or [`Code::Usage`] (nothing would change).
     pub async fn restore(
         &self,
         path: &SecretPath,
@@ -50,6 +50,12 @@ impl Vault {
             let secret = index.find_even_removed(path)?;
             if let Some(version) = version {
                 find_version(path, secret, version)?;
+                if secret.metadata.compromises(Some(version)) {
+                    let words = SafeText::words("version ").and(version).and(" of ").and(path);
+                    let words = words
+                        .and(": every use of it would be refused; give the secret a new value");
+                    return Err(Error::with(Code::SecretCompromised, words));
+                }
             }
             let pinned = version.or(secret.pinned);
             if secret.removed_at.is_none() && pinned == secret.current().map(|v| v.version) {
