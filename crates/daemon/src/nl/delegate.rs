@@ -64,7 +64,12 @@ impl NlService {
         let acts =
             |aid: &Aid, all: &[Aid], now| aid.is_in_force_below(now, |one| named(all, one)).is_ok();
         let subject = self.recipient(caller, delegate_to, acts).await?;
-        let footing = self.footing(caller, scope(delegation_scope, vec![kind])?).await?;
+        let scope = scope(delegation_scope, vec![kind])?;
+        if let Some(bait) = self.bait_in(caller, &scope).await? {
+            course.about = vec![bait];
+            return Err(Code::HoneypotTouched.into());
+        }
+        let footing = self.footing(caller, scope).await?;
         let session = self.session_of(caller)?;
         session.could_run(&action.deed, &account.action_id, &meant, None).await?;
         if is_dry_run {
@@ -141,6 +146,9 @@ impl NlService {
         // Chapter 08 has it beside the scope, chapter 02 inside.
         let life = read.ttl_seconds.or_else(|| payload.get("ttl_seconds").and_then(Value::as_u64));
         let scope = scope(&read, actions)?;
+        if let Some(bait) = self.bait_in(caller, &scope).await? {
+            return Err(self.touched(caller, ActionType::Delegate, bait).await);
+        }
         if let Some(acting) = &caller.acting {
             let none = Categories::default();
             self.verify_delegation(caller, acting, ActionType::Delegate, &[], &none).await?;

@@ -33,7 +33,7 @@ use self::{
 use super::{
     acting::Acting,
     actions::{ActionOrder, ActionOutcome, Asking, Foresight, concealed},
-    answer::Outcome,
+    answer::{Outcome, message_id},
     apart::{Weight, apart},
     approve::Approval,
     caller::Caller,
@@ -113,6 +113,22 @@ impl NlService {
         let course = Course { note: more_before(before), ..Course::default() };
         let (response, fault) = response(&account, &course, Err(unread.fault));
         self.tell(&account, course, (response, 0), fault).await
+    }
+
+    /// What an agent is told that named bait outside of an action, once it is counted against it.
+    pub(super) async fn touched(
+        &self,
+        caller: &Caller,
+        kind: ActionType,
+        bait: SecretPath,
+    ) -> NlFault {
+        let account = self.account(caller, Some(kind), &message_id(), Timestamp::now());
+        let course = Course { about: vec![bait], ..Course::default() };
+        let fault = NlFault::from(Code::HoneypotTouched);
+        match self.watch(caller, &account, &course, Some(&fault)).await {
+            Ok(_) => fault,
+            Err(error) => error.into(),
+        }
     }
 
     fn account(

@@ -2,11 +2,12 @@
 
 use jiff::Timestamp;
 use keyless_core::{
-    ActionType, Code, SafeText,
+    ActionType, Code, SafeText, SecretPath,
     delegation::TokenScope,
     grant::{Categories, GrantId, GrantState, Permission, SecretPattern, Subject},
     nl_message::NlFault,
 };
+use keyless_vault::Secret;
 
 use super::unsound;
 use crate::nl::{caller::Caller, resolve::subject, service::NlService};
@@ -22,6 +23,35 @@ pub(super) struct Footing {
 }
 
 impl NlService {
+    /// A secret that is bait and that a scope names, not by a wildcard, and nothing else of the caller's with it.
+    pub(super) async fn bait_in(
+        &self,
+        caller: &Caller,
+        scope: &TokenScope,
+    ) -> Result<Option<SecretPath>, NlFault> {
+        let secrets = self.vault.list().await?;
+        if !secrets.iter().any(|secret| secret.metadata.honeypot) {
+            return Ok(None);
+        }
+        let grants = self.grants.refresh().await?.index;
+        let categories = Categories::of(secrets.iter().map(|secret| &secret.path));
+        let exact = || scope.secrets.iter().filter(|pattern| pattern.is_exact());
+        for pattern in exact() {
+            let named = secrets
+                .iter()
+                .filter(|secret| pattern.matches(&subject(&self.vault, secret).forms(&categories)));
+            let (bait, real): (Vec<_>, Vec<_>) = named.partition(|one| one.metadata.honeypot);
+            let is_theirs = |secret: &&Secret| {
+                let subject = subject(&self.vault, secret);
+                grants.names(caller.grantee(), ActionType::Delegate, &subject, &categories)
+            };
+            if let (Some(bait), false) = (bait.first(), real.iter().any(is_theirs)) {
+                return Ok(Some(bait.path.clone()));
+            }
+        }
+        Ok(None)
+    }
+
     /// The grants that let the caller hand all of a scope on: of several the ones that hold longest. A secret's name
     /// that no grant of theirs has in this form is taken for the secrets that it names to them.
     pub(super) async fn footing(

@@ -569,3 +569,25 @@ async fn work_may_rest_on_several_grants() {
     // It gets as far as the values, which nobody has given yet.
     assert_eq!(done(&served, &issuer, both).await, Some(Code::SecretUnavailable));
 }
+
+#[tokio::test]
+async fn bait_in_a_delegations_scope_is_an_incident() {
+    let served = Served::new().await;
+    let bait = keyless_vault::Metadata { honeypot: true, ..keyless_vault::Metadata::default() };
+    let path = SecretPath::parse("t/ops/master-key").unwrap();
+    served.nl.vault.add(path.clone(), bait, None, Entries::untold()).await.unwrap();
+    let caller = served.agent("a", &[Exec, Delegate], &["*"]).await;
+    let helper = served.agent("b", &[Exec], &[]).await;
+    let score =
+        async || served.nl.detection.standing(&caller.aid.instance_id).await.unwrap().0.score;
+    let named = |secrets: Value| {
+        let mut wanted = asked(&helper, &["exec"], 1);
+        wanted["delegation_scope"]["secrets"] = secrets;
+        wanted
+    };
+    assert!(token(&served, &caller, &named(json!(["*"]))).await.is_ok());
+    assert_eq!(score().await, 0);
+    let touched = token(&served, &caller, &named(json!(["ops/MASTER_KEY"]))).await;
+    assert_eq!(touched, Err(Code::HoneypotTouched));
+    assert!(score().await > 0);
+}
