@@ -93,7 +93,7 @@ pub(crate) fn main() -> ExitCode {
     };
     let outcome = runtime.block_on(async {
         if is_operators(&cli.command) {
-            keyless_daemon::refuse_inside_session(&Places::from_environment()?).await?;
+            keyless_daemon::refuse_inside_session()?;
         }
         dispatch(&ui, cli.command).await
     });
@@ -192,7 +192,7 @@ fn needs_store(command: &Command) -> bool {
 }
 
 /// Whether a command is the operator's, who runs it outside of agents' sessions: in one it would find no store, and say
-/// what is not so. The bridge to the broker is the agent's own.
+/// what is not so, or one that was not hidden. The bridge to the broker is the agent's own.
 fn is_operators(command: &Command) -> bool {
     needs_store(command) && !matches!(command, Command::Serve(args) if args.stdio)
 }
@@ -257,11 +257,10 @@ fn name_of(matches: &ArgMatches) -> String {
 
 /// The store where the environment says, opened; not unlocked.
 async fn open_store() -> Result<(Places, Store), Error> {
+    keyless_daemon::refuse_inside_session()?;
     let places = Places::from_environment()?;
-    let store = keyless_daemon::open_store(&places).await.map_err(|error| match error.code() {
-        Code::NotInitialised if keyless_daemon::is_inside_session() => Code::InsideSession.into(),
-        _ => error,
-    })?;
+    let store = keyless_daemon::open_store(&places).await?;
+    keyless_daemon::note_home(&places);
     Ok((places, store))
 }
 

@@ -81,7 +81,7 @@ impl Check {
 
 /// Looks at this machine, the operator's files, the store, the broker, and the project that `folder` lies in.
 pub async fn examine(places: &Places, folder: &Path) -> Vec<Check> {
-    if refuse_inside_session(places).await.is_err() {
+    if refuse_inside_session().is_err() {
         let found = "this is an agent's session: nothing of Keyless's own is seen here, and no jail can be made";
         return vec![Check::note("session.inside", found, "run keyless doctor outside of it")];
     }

@@ -8,6 +8,7 @@
 mod catalog_urls;
 mod clock_watch;
 mod config;
+mod homes;
 mod passphrase;
 mod places;
 mod providers;
@@ -120,6 +121,7 @@ pub use crate::{
     fleet::{CaFiles, Fleet, FleetListen, FleetSpec, ReloadState, fleet_placeholders, start_fleet},
     forward::{Forward, ForwardListen, ForwardSpec, start_forward},
     hardening::{die_by_signal, harden, settle_signals},
+    homes::{files_of_all_homes, make_room_for_settings, note_home},
     http_credential::http_credential,
     inventory::{asked_at_least, asked_in_project, project_inventory},
     liveness::{Checked, LivenessConfig, LivenessVerdict},

@@ -379,13 +379,10 @@ pub(crate) async fn sees_no_store(places: &Places) -> bool {
     open_store(places).await.is_err_and(|error| error.code() == Code::NotInitialised)
 }
 
-/// Fails with [`Code::InsideSession`] in an agent's session that does not see the store: what the operator would find
-/// there is none of theirs, and a store that is made there is lost with it.
-pub async fn refuse_inside_session(places: &Places) -> Result<(), Error> {
-    if is_inside_session() && sees_no_store(places).await {
-        return Err(Code::InsideSession.into());
-    }
-    Ok(())
+/// Fails with [`Code::InsideSession`] in an agent's session: a store that is seen there is one that was not hidden, and is
+/// none of the agent's business; one that is made there is lost with it.
+pub fn refuse_inside_session() -> Result<(), Error> {
+    if is_inside_session() { Err(Code::InsideSession.into()) } else { Ok(()) }
 }
 
 /// A store for a new vault.

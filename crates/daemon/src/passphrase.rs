@@ -6,7 +6,7 @@ use std::{
     io::{self, Read, Write},
     os::unix::{
         ffi::OsStrExt,
-        fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
+        fs::{MetadataExt, OpenOptionsExt},
     },
     path::{Path, PathBuf},
 };
@@ -16,7 +16,7 @@ use zeroize::Zeroizing;
 
 use crate::{
     absolute_paths,
-    places::{Places, unusable},
+    places::{Places, create_private, unusable},
 };
 
 /// Longer than any passphrase; guards against a wrong file.
@@ -46,22 +46,26 @@ pub fn read_passphrase_file(path: &Path) -> Result<Zeroizing<String>, Error> {
 pub fn remember_passphrase_file(places: &Places, path: &Path) {
     let known = remembered_passphrase_files(places);
     for path in absolute_paths([path]).into_iter().filter(|path| !known.contains(path)) {
-        let _ = note(places, &path);
+        let _ = append_path(&places.passphrase_files(), &path);
     }
 }
 
 /// The files that passphrases of this store were read from, as absolute paths.
 pub fn remembered_passphrase_files(places: &Places) -> Vec<PathBuf> {
-    let bytes = fs::read(places.passphrase_files()).unwrap_or_default();
+    paths_in(&places.passphrase_files())
+}
+
+/// The paths of a list that [`append_path`] writes; none where it is not there.
+pub(crate) fn paths_in(list: &Path) -> Vec<PathBuf> {
+    let bytes = fs::read(list).unwrap_or_default();
     let paths = bytes.split(|&byte| byte == 0).filter(|path| !path.is_empty());
     paths.map(|path| OsStr::from_bytes(path).into()).collect()
 }
 
 /// Appends the path and the byte that no path contains, in one write: two processes don't mix.
-fn note(places: &Places, path: &Path) -> io::Result<()> {
-    let list = places.passphrase_files();
+pub(crate) fn append_path(list: &Path, path: &Path) -> io::Result<()> {
     if let Some(folder) = list.parent() {
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        create_private(folder)?;
     }
     let mut file = File::options().append(true).create(true).mode(0o600).open(list)?;
     file.write_all(&[path.as_os_str().as_bytes(), &[0]].concat())

@@ -11,12 +11,24 @@ use std::{
 
 use keyless_core::{Code, Error, SafeText};
 
+use crate::homes::account_homes;
+
 /// Overrides every directory below.
 pub const KEYLESS_HOME: &str = "KEYLESS_HOME";
 /// Where the tools of a session ask; set inside a jail, which shows no other socket of Keyless.
 pub(crate) const KEYLESS_AGENT_SOCKET: &str = "KEYLESS_AGENT_SOCKET";
 /// A private file with the passphrase, for unattended use.
 pub const KEYLESS_PASSPHRASE_FILE: &str = "KEYLESS_PASSPHRASE_FILE";
+
+/// The list of files that opened a store, in the folder of its home's state.
+pub(crate) const PASSPHRASE_FILES: &str = "passphrase-files";
+
+/// The folders that XDG's variables move, each with where it is below a home directory without.
+const XDG: [(&str, &str); 3] = [
+    ("XDG_CONFIG_HOME", ".config"),
+    ("XDG_DATA_HOME", ".local/share"),
+    ("XDG_STATE_HOME", ".local/state"),
+];
 
 /// Keyless's directories. Nothing is created until it is needed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,17 +58,33 @@ impl Places {
         let home = directory("HOME").ok_or_else(|| {
             Error::with(Code::PathUnusable, SafeText::words("neither KEYLESS_HOME nor HOME is set"))
         })?;
-        let below = |variable, default: &str| {
+        let below = |(variable, default): (&str, &str)| {
             directory(variable).unwrap_or_else(|| home.join(default)).join("keyless")
         };
-        let state = below("XDG_STATE_HOME", ".local/state");
+        let [config, data, state] = XDG.map(below);
         Ok(Self {
-            config: below("XDG_CONFIG_HOME", ".config"),
-            data: below("XDG_DATA_HOME", ".local/share"),
+            config,
+            data,
             runtime: directory("XDG_RUNTIME_DIR")
                 .map_or_else(|| state.join("run"), |runtime| runtime.join("keyless")),
             state,
         })
+    }
+
+    /// Where a home is without `KEYLESS_HOME` and without XDG's variables.
+    pub(crate) fn without_variables() -> Vec<PathBuf> {
+        let below = |home: &PathBuf| XDG.map(|(_, folder)| home.join(folder).join("keyless"));
+        account_homes().iter().flat_map(below).collect()
+    }
+
+    /// Where a home is without `KEYLESS_HOME`: as XDG's variables say, and as it is without them.
+    pub(crate) fn usual() -> Vec<PathBuf> {
+        let moved = XDG.iter().filter_map(|(variable, _)| directory(variable));
+        let account = PathBuf::from(format!("/run/user/{}", rustix::process::getuid().as_raw()));
+        let runtime = [directory("XDG_RUNTIME_DIR"), Some(account)].into_iter().flatten();
+        let all = moved.chain(runtime).filter(|folder| folder.is_absolute());
+        let all = all.map(|folder| folder.join("keyless"));
+        Self::without_variables().into_iter().chain(all).collect()
     }
 
     /// `config.toml`.
@@ -177,7 +205,7 @@ impl Places {
 
     /// Which files passphrases were read from.
     pub(crate) fn passphrase_files(&self) -> PathBuf {
-        self.state.join("passphrase-files")
+        self.state.join(PASSPHRASE_FILES)
     }
 
     /// Everything that an agent must not see.
@@ -210,10 +238,14 @@ pub fn unusable(path: &Path, error: &io::Error) -> Error {
     }
 }
 
+/// Creates `path` with mode 0700 unless it is there.
+pub(crate) fn create_private(path: &Path) -> io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
 /// Creates `path` with mode 0700, or checks that what is there is a directory of ours.
 pub(crate) fn private_directory(path: &Path) -> Result<(), Error> {
-    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
-    made.map_err(|error| unusable(path, &error))?;
+    create_private(path).map_err(|error| unusable(path, &error))?;
     let metadata = fs::metadata(path).map_err(|error| unusable(path, &error))?;
     let ours = metadata.uid() == rustix::process::geteuid().as_raw();
     if ours && metadata.mode() & 0o022 == 0 {

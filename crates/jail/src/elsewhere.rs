@@ -112,7 +112,7 @@ pub fn original_destination(_stream: &impl AsFd) -> io::Result<SocketAddr> {
 }
 
 /// Nothing is hidden here.
-pub(crate) fn account_home() -> Option<PathBuf> {
+pub fn account_home() -> Option<PathBuf> {
     None
 }
 

@@ -54,6 +54,8 @@ pub use linux::{
 pub use outcome::{Exit, FunnelSockets, JailError, Jailed, Streams};
 /// What to run and what to hide.
 pub use plan::{Bounds, ESCAPE_VARIABLES, OwnFile, Plan, Variable};
+/// The home directory that the system has for this account.
+pub use system::account_home;
 /// Must be the first call of `main`.
 pub use system::init_if_asked;
 /// Whether the caller is in a jail itself.

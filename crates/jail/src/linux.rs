@@ -36,7 +36,7 @@ pub use network::machine::{
 };
 pub use reserve::{Outlook, Reserve};
 pub use spawn::{JailProcess, check, spawn};
-pub(crate) use sys::account_home;
+pub use sys::account_home;
 pub use sys::{
     clock_in_step, close_on_exec_above_stderr, hear_of_children, ignored_by_caller,
     jail_with_open_files, start_ignoring,

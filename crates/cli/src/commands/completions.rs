@@ -63,6 +63,7 @@ fn paths() -> Vec<CompletionCandidate> {
         return Vec::new();
     };
     let secrets = runtime.block_on(async {
+        keyless_daemon::refuse_inside_session()?;
         let store = keyless_daemon::open_store(&places).await?;
         keyless_daemon::list_secrets(&store).await
     });

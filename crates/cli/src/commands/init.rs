@@ -26,12 +26,15 @@ pub(super) async fn run(ui: &Ui, args: InitArgs) -> Result<ExitCode, Error> {
     check_private(args.recovery_file.as_deref())?;
     let passphrase = prompt::new_passphrase(&args.factor)?;
     let store = keyless_daemon::create_store(&places).await?;
+    keyless_daemon::note_home(&places);
     let (_vault, phrase) = Vault::create(store, Passphrase::new(passphrase)).await?;
     let words = phrase.expose_to_operator();
     let store_path = keyless_daemon::store_place(&places)?.to_string();
     if let Some(path) = &args.recovery_file {
         let line = Zeroizing::new(format!("{}\n", *words));
         write_private(path, line.as_bytes())?;
+        // It opens the store as a passphrase does.
+        keyless_daemon::remember_passphrase_file(&places, path);
         let text = format!(
             "Made the store {store_path}.\nThe recovery phrase is in {}. Move it off this machine at once: it opens the store.\n",
             path.display()

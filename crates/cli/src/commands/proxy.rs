@@ -12,6 +12,7 @@ use crate::{args::ProxyArgs, ui::Ui};
 
 pub(super) async fn run(ui: &Ui, args: ProxyArgs) -> Result<ExitCode, Error> {
     let places = Places::from_environment()?;
+    keyless_daemon::note_home(&places);
     let ca = args.ca_cert.zip(args.ca_key);
     let spec = FleetSpec {
         catalog: args.catalog,

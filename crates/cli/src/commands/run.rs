@@ -45,6 +45,8 @@ pub(super) async fn run(ui: &Ui, args: RunArgs) -> Result<ExitCode, Error> {
         ui.warn(other_version(&other));
     }
     let config = Config::load(&places.config_file())?;
+    keyless_daemon::note_home(&places);
+    keyless_daemon::make_room_for_settings(&places);
     let mut own = own_paths(&places, &args.factor, &config);
     own.extend(home.iter().map(|home| home.path().to_owned()));
     let asks = config.pack.approve_apply != ApproveApply::Never;
@@ -216,7 +218,7 @@ fn why_it_asks(routed: bool) -> &'static str {
 }
 
 fn own_paths(places: &Places, factor: &FactorArgs, config: &Config) -> Vec<PathBuf> {
-    let mut own = places.all();
+    let mut own = keyless_daemon::files_of_all_homes(places);
     own.extend(config.files_with_credentials());
     own.extend(prompt::factor_file(factor));
     own.extend(keyless_daemon::remembered_passphrase_files(places));

@@ -11,7 +11,7 @@ use crate::ui::Ui;
 
 pub(super) async fn run(ui: &Ui) -> Result<ExitCode, Error> {
     let places = Places::from_environment()?;
-    if keyless_daemon::refuse_inside_session(&places).await.is_err() {
+    if keyless_daemon::refuse_inside_session().is_err() {
         let words = "This is an agent's session: nothing of Keyless's own is seen here, and no jail can be made.\n\
                      The operator runs keyless status outside of keyless run.\n";
         let data = json!({

@@ -68,6 +68,8 @@ mod grants;
 mod guard;
 /// A microVM guest's init, in namespaces and in a machine.
 mod guest;
+/// Where else Keyless is on this account.
+mod homes;
 /// What git asks before a commit.
 mod hooks;
 /// Values out of files and the environment, into the vault.

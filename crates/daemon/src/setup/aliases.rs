@@ -105,16 +105,14 @@ pub struct KnownPaths {
 impl KnownPaths {
     /// Reads what holds for every file. No store is an empty one, but in a session, which sees none.
     pub async fn read(places: &Places) -> Result<Self, Error> {
+        if is_inside_session() {
+            return Ok(Self { everywhere: None, projects: BTreeMap::new() });
+        }
         let mut known: BTreeSet<SecretPath> = match operator::open_store(places).await {
             Ok(store) => {
                 operator::list_secrets(&store).await?.into_iter().map(|one| one.path).collect()
             }
-            Err(error) if error.code() == Code::NotInitialised => {
-                if is_inside_session() {
-                    return Ok(Self { everywhere: None, projects: BTreeMap::new() });
-                }
-                BTreeSet::new()
-            }
+            Err(error) if error.code() == Code::NotInitialised => BTreeSet::new(),
             Err(error) => return Err(error),
         };
         known.extend(IndexFile::load(&places.index_file())?.secrets.into_keys());

@@ -20,7 +20,7 @@ use rustix::process::{Pid, Resource, Rlimit, Signal};
 use rustix::thread::UnshareFlags;
 
 /// The home that the system has on record for the user of this process; `HOME` may say another.
-pub(crate) fn account_home() -> Option<PathBuf> {
+pub fn account_home() -> Option<PathBuf> {
     // Far more than a line of passwd takes; one that is longer is not found.
     let mut text = vec![0_u8; 16 << 10];
     let mut entry = MaybeUninit::uninit();

@@ -5,16 +5,17 @@ use std::path::PathBuf;
 use keyless_core::Error;
 
 use crate::{
-    broker::Broker, config::Config, passphrase::remembered_passphrase_files, places::Places,
+    broker::Broker, config::Config, homes::files_of_all_homes,
+    passphrase::remembered_passphrase_files, places::Places,
 };
 
-/// Keyless's own files, those with its keys and passwords, those that opened the store, and those that values are read from,
+/// Keyless's own files, of this home and all others that are known, those with its keys and passwords, those that opened the store, and those that values are read from,
 /// wherever they lie; and what the operator hides from a run that is open.
 pub(in crate::nl) async fn concealed(
     places: &Places,
     broker: &Broker,
 ) -> Result<Vec<PathBuf>, Error> {
-    let mut all = places.all();
+    let mut all = files_of_all_homes(places);
     all.extend(Config::load(&places.config_file())?.files_with_credentials());
     all.extend(remembered_passphrase_files(places));
     all.extend(broker.value_files().await?);

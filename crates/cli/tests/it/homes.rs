@@ -1,0 +1,90 @@
+//! A jail hides every home of Keyless, not its own run's alone.
+
+use std::path::Path;
+
+use crate::{
+    invocation::{Invocation, KEYLESS},
+    world::World,
+};
+
+/// The default home: no `KEYLESS_HOME`.
+fn default_home<'w>(world: &'w World, arguments: &[&str]) -> Invocation<'w> {
+    let pass = world.home.work().join("pass");
+    world.keyless(arguments).env("KEYLESS_HOME", "").env("KEYLESS_PASSPHRASE_FILE", pass)
+}
+
+/// A home at `place`, whose store is made.
+fn home_at<'w>(world: &'w World, place: &Path, arguments: &[&str]) -> Invocation<'w> {
+    world.keyless(arguments).env("KEYLESS_HOME", place)
+}
+
+/// What a command in a jail reads of these files, and that it can write none of them.
+fn seen_of(places: &[&Path]) -> String {
+    let look = |place: &&Path| {
+        let place = place.display();
+        format!(
+            "cat {place} 2>/dev/null; echo planted 2>/dev/null >>{place} && echo written {place};"
+        )
+    };
+    places.iter().map(look).chain(["true".to_owned()]).collect()
+}
+
+#[test]
+fn a_run_sees_no_home_whichever_is_its_own() {
+    let world = World::empty();
+    world.home.write("work/pass", "a passphrase of another home").unwrap();
+    let phrase = world.home.work().join("phrase");
+    let of_default = ["init", "--recovery-file", phrase.to_str().unwrap()];
+    default_home(&world, &of_default).run().ok();
+    // One that no variable leads to any more.
+    let elsewhere = world.home.work().join("keyless");
+    home_at(&world, &elsewhere, &["init", "--recovery-file", "other"]).run().ok();
+    world.make_store();
+
+    let config = world.home.home().join(".config/keyless/config.toml");
+    let store = world.home.home().join(".local/share/keyless/store.db");
+    let (pass, other) = (world.home.work().join("pass"), elsewhere.join("store.db"));
+    let script = seen_of(&[&config, &store, &other, &pass, &phrase]);
+    for run in [world.keyless(&[]), default_home(&world, &[]), home_at(&world, &elsewhere, &[])] {
+        let run = run.instead(&[KEYLESS, "run", "--no-secrets", "--", "sh", "-c", &script]);
+        let seen = run.run();
+        assert_eq!(seen.ok(), "", "{}", seen.errors());
+    }
+    assert!(!config.exists());
+    // A home that is not known: what is seen of it in a session is the operator's all the same.
+    let script = format!(
+        "KEYLESS_HOME={0} {KEYLESS} init --passphrase-file {0}.pass 2>&1; cp -r $SEEN new && KEYLESS_HOME=new {KEYLESS} secret list 2>&1",
+        world.home.work().join("inside").display()
+    );
+    world.home.write("work/inside.pass", "a passphrase of a home inside").unwrap();
+    let copied = world.home.root().join("tmp/copied");
+    std::fs::create_dir(&copied).unwrap();
+    std::fs::copy(&other, copied.join("store.db")).unwrap();
+    let run = world.agent_with(&["--no-secrets"], &["sh", "-c", &script]).env("SEEN", copied);
+    let said = run.run();
+    assert_eq!(
+        said.text().matches("error: This is an agent's session").count(),
+        2,
+        "{}",
+        said.text()
+    );
+}
+
+#[test]
+fn a_home_of_xdgs_variables_is_hidden_from_the_default_one() {
+    let world = World::empty();
+    let moved = world.home.root().join("moved");
+    let moved_home = |arguments: &[&str]| {
+        let run = home_at(&world, Path::new(""), arguments);
+        run.env("XDG_CONFIG_HOME", &moved).env("XDG_DATA_HOME", &moved)
+    };
+    moved_home(&["init"]).run().ok();
+    home_at(&world, Path::new(""), &["init"]).run().ok();
+    let usual = world.home.home().join(".local/share/keyless/store.db");
+    let script = seen_of(&[&moved.join("keyless/store.db"), &usual]);
+    let run = ["run", "--no-secrets", "--", "sh", "-c", &script];
+    for run in [world.keyless(&run), moved_home(&run), home_at(&world, Path::new(""), &run)] {
+        let seen = run.run();
+        assert_eq!(seen.ok(), "", "{}", seen.errors());
+    }
+}

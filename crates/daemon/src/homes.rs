@@ -1,0 +1,78 @@
+//! Every home of Keyless on this account: a jail hides all of them, whichever its own run uses.
+//!
+//! The default ones are known by the environment and the account; each other one is noted, once its store was opened,
+//! in a list below `HOME` that neither `KEYLESS_HOME` nor an XDG variable moves. A folder that is gone is skipped.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use crate::{
+    config::Config,
+    passphrase::{append_path, paths_in},
+    places::{PASSPHRASE_FILES, Places, create_private},
+};
+
+/// Below a home directory: the list, in a folder that is hidden as the default home's own.
+const LIST: &str = ".local/state/keyless/homes";
+
+/// The folders of this home and of every other that is known, with what their settings and their use name: files with
+/// credentials, and those that opened their stores. Blocks.
+pub fn files_of_all_homes(places: &Places) -> Vec<PathBuf> {
+    let mut all = places.all();
+    for folder in Places::usual().into_iter().chain(noted()) {
+        if !all.contains(&folder) {
+            all.push(folder);
+        }
+    }
+    let named: Vec<PathBuf> = all.iter().flat_map(|folder| named_in(folder)).collect();
+    all.extend(named);
+    all
+}
+
+/// Notes that this home is in use, for the jails of others. What can't be written is no reason to refuse work.
+pub fn note_home(places: &Places) {
+    // What a variable of this environment says another one may not.
+    let known: Vec<PathBuf> = Places::without_variables().into_iter().chain(noted()).collect();
+    let Some(list) = lists().into_iter().next() else { return };
+    for folder in places.all().iter().filter(|folder| !known.contains(folder)) {
+        let _ = append_path(&list, folder);
+    }
+}
+
+/// Makes the folders that settings are read from, where they are not there yet: what is not there can't be hidden, and a
+/// command in a jail would make it, settings and all.
+pub fn make_room_for_settings(places: &Places) {
+    let usual = account_homes().into_iter().take(1).map(|home| home.join(".config/keyless"));
+    for folder in places.all().into_iter().chain(usual) {
+        // Where we can't, neither can the command.
+        let _ = create_private(&folder);
+    }
+}
+
+/// The home directory of the environment, then the account's, if that is another.
+pub(crate) fn account_homes() -> Vec<PathBuf> {
+    let told = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
+    let mut homes: Vec<PathBuf> = told.into_iter().chain(keyless_jail::account_home()).collect();
+    homes.dedup();
+    homes
+}
+
+fn lists() -> Vec<PathBuf> {
+    account_homes().iter().map(|home| home.join(LIST)).collect()
+}
+
+fn noted() -> Vec<PathBuf> {
+    lists().iter().flat_map(|list| paths_in(list)).filter(|folder| folder.is_dir()).collect()
+}
+
+/// What a home in this folder says is none of an agent's business. Settings that can't be read name nothing.
+fn named_in(folder: &Path) -> Vec<PathBuf> {
+    let settings = folder.join("config.toml");
+    let settings = fs::exists(&settings).unwrap_or(false).then(|| Config::load(&settings).ok());
+    let mut named =
+        settings.flatten().map(|config| config.files_with_credentials()).unwrap_or_default();
+    named.extend(paths_in(&folder.join(PASSPHRASE_FILES)));
+    named
+}
