@@ -39,7 +39,7 @@ impl Entry {
     /// Enters a session that begins now. Blocks.
     pub(crate) fn make(places: &Places, id: &str, secrets: &[SecretPath]) -> Result<Self, Error> {
         let folder = folder(places);
-        private_directory(places.runtime())?;
+        places.prepare_data()?;
         private_directory(&folder)?;
         // It comes into the list whole, and locked.
         let (new, path) = (folder.join(format!("{NEW}{id}")), folder.join(id));
@@ -108,7 +108,7 @@ pub fn end_runs_alone(places: &Places) -> Result<usize, Error> {
 }
 
 fn folder(places: &Places) -> PathBuf {
-    places.runtime().join("alone")
+    places.runs_alone()
 }
 
 fn row_of(path: &Path) -> Option<SessionRow> {

@@ -11,7 +11,7 @@ use std::{
 
 use keyless_core::{Code, Error, SafeText};
 
-use crate::homes::account_homes;
+use crate::{homes::account_homes, service};
 
 /// Overrides every directory below.
 pub const KEYLESS_HOME: &str = "KEYLESS_HOME";
@@ -37,6 +37,8 @@ pub struct Places {
     data: PathBuf,
     state: PathBuf,
     runtime: PathBuf,
+    /// Where the broker of this store listens: it may have been started where `XDG_RUNTIME_DIR` says another place.
+    served_in: PathBuf,
 }
 
 impl Places {
@@ -47,13 +49,14 @@ impl Places {
             data: home.to_owned(),
             state: home.join("state"),
             runtime: home.join("run"),
+            served_in: home.join("run"),
         }
     }
 
     /// What the environment says: `KEYLESS_HOME`, else XDG, else the XDG defaults below `HOME`.
     pub fn from_environment() -> Result<Self, Error> {
         if let Some(home) = keyless_home()? {
-            return Ok(Self::below(&home));
+            return Ok(Self::below(&home).where_served());
         }
         let home = directory("HOME").ok_or_else(|| {
             Error::with(Code::PathUnusable, SafeText::words("neither KEYLESS_HOME nor HOME is set"))
@@ -62,13 +65,23 @@ impl Places {
             directory(variable).unwrap_or_else(|| home.join(default)).join("keyless")
         };
         let [config, data, state] = XDG.map(below);
-        Ok(Self {
-            config,
-            data,
-            runtime: directory("XDG_RUNTIME_DIR")
-                .map_or_else(|| state.join("run"), |runtime| runtime.join("keyless")),
-            state,
-        })
+        let runtime = directory("XDG_RUNTIME_DIR")
+            .map_or_else(|| state.join("run"), |runtime| runtime.join("keyless"));
+        let places = Self { config, data, state, served_in: runtime.clone(), runtime };
+        Ok(places.where_served())
+    }
+
+    /// With the sockets of the broker that serves this store, if one does.
+    pub(crate) fn where_served(self) -> Self {
+        match service::served_in(&self) {
+            Some(served_in) => Self { served_in, ..self },
+            None => self.served_here(),
+        }
+    }
+
+    /// With the sockets in this environment's own folder.
+    pub(crate) fn served_here(self) -> Self {
+        Self { served_in: self.runtime.clone(), ..self }
     }
 
     /// Where a home is without `KEYLESS_HOME` and without XDG's variables.
@@ -157,9 +170,15 @@ impl Places {
         self.data.join("audit-checkpoints.jsonl")
     }
 
-    /// `broker.lock`: held by the broker that serves.
+    /// `broker.lock`: held by the broker that serves, and says where. Beside the store, which is one whatever environment
+    /// a broker was started in.
     pub(crate) fn broker_lock(&self) -> PathBuf {
-        self.runtime.join("broker.lock")
+        self.data.join("broker.lock")
+    }
+
+    /// `alone/`: the runs that opened the store by themselves.
+    pub(crate) fn runs_alone(&self) -> PathBuf {
+        self.data.join("alone")
     }
 
     /// `webhooks.json`: how far each receiver of notifications was told.
@@ -169,7 +188,7 @@ impl Places {
 
     /// The socket of the unlocked broker.
     pub fn agent_socket(&self) -> PathBuf {
-        self.runtime.join("agent.sock")
+        self.served_in.join("agent.sock")
     }
 
     /// Where tools for agents ask: what the environment says, which a jail does, else the broker.
@@ -179,12 +198,12 @@ impl Places {
 
     /// The broker's socket for the operator, who proves the factor.
     pub fn operator_socket(&self) -> PathBuf {
-        self.runtime.join("operator.sock")
+        self.served_in.join("operator.sock")
     }
 
     /// The broker's socket for agents that speak the NL Protocol.
     pub fn nl_socket(&self) -> PathBuf {
-        self.runtime.join("nl.sock")
+        self.served_in.join("nl.sock")
     }
 
     /// Sockets of running sessions and CA files of a proxy; private to the user.
@@ -210,10 +229,15 @@ impl Places {
 
     /// Everything that an agent must not see.
     pub fn all(&self) -> Vec<PathBuf> {
-        let mut all =
-            vec![self.config.clone(), self.data.clone(), self.state.clone(), self.runtime.clone()];
+        let mut all = vec![self.config.clone(), self.data.clone(), self.state.clone()];
+        all.extend([self.runtime.clone(), self.served_in.clone()]);
         all.dedup();
         all
+    }
+
+    /// Makes sure that the store's directory is there.
+    pub(crate) fn prepare_data(&self) -> Result<(), Error> {
+        create_private(&self.data).map_err(|error| unusable(&self.data, &error))
     }
 
     /// Makes sure that the runtime directory is there, is ours and is 0700.

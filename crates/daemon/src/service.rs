@@ -16,4 +16,5 @@ pub use client::{RemoteSession, lock, open_session, reopen, status};
 pub use protocol::{SessionOffer, Status};
 pub(crate) use protocol::{Ticket, UNREADABLE_CALL};
 pub use server::{OwnTools, open_own_session, serve};
+pub(crate) use turn::served_in;
 pub use turn::{UnlockingTurn, unlocking_turn};

@@ -11,6 +11,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::{
+    invocation::Invocation,
     terminal::at_a_terminal,
     world::{ALLOWED, TOKEN, World, wait_until},
 };
@@ -202,7 +203,35 @@ fn a_killed_run_ends_its_session() {
     let sockets = fs::read_dir(world.home.keyless_home().join("run")).unwrap();
     let mut names: Vec<_> = sockets.map(|entry| entry.unwrap().file_name()).collect();
     names.sort();
-    assert_eq!(names, ["agent.sock", "broker.lock", "nl.sock", "operator.sock"]);
+    assert_eq!(names, ["agent.sock", "nl.sock", "operator.sock"]);
+}
+
+/// A terminal, cron and ssh have each their own `XDG_RUNTIME_DIR`, or none, and one store.
+#[test]
+fn one_broker_is_found_wherever_the_sockets_would_be() {
+    let world = World::empty();
+    let other = world.home.root().join("tmp/other");
+    fs::create_dir(&other).unwrap();
+    let here = |words: &[&str]| world.keyless(words).env("KEYLESS_HOME", "");
+    let there = |words: &[&str]| here(words).env("XDG_RUNTIME_DIR", &other);
+    here(&["init"]).run().ok();
+    here(&["unlock"]).run().ok();
+    let is_open = |status: Invocation<'_>| status.run().data()["unlocked"].clone();
+    assert_eq!(is_open(there(&["status", "--json"])), json!(true));
+    let again = there(&["unlock"]).run().ok();
+    assert!(again.starts_with("Unlocked already"), "{again}");
+    // A broker that somebody starts in the foreground is refused as well.
+    there(&["broker"]).run().exits(2);
+    let seen = there(&["run", "--", "true"]).without_passphrase().run();
+    seen.ok();
+    let locked = there(&["lock", "--json"]).run().data();
+    assert_eq!(locked["was_unlocked"], json!(true));
+    wait_until("it is closed here", || is_open(here(&["status", "--json"])) == json!(false));
+    // The next one listens where it was started.
+    there(&["unlock"]).run().ok();
+    assert!(other.join("keyless/agent.sock").exists());
+    assert_eq!(here(&["lock"]).run().ok(), "Locked.\n");
+    wait_until("it is closed there", || is_open(there(&["status", "--json"])) == json!(false));
 }
 
 #[test]

@@ -132,6 +132,8 @@ async fn serve_to_the_end(
         hook.key.check()?;
     }
     annotate_log(broker.log(), config);
+    // Whoever served when this process began may be gone by now.
+    let places = places.served_here();
     places.prepare_runtime()?;
     // One broker serves a store: a second one is refused.
     let serving = serve_alone(&places).await?;

@@ -1,8 +1,12 @@
 //! Who starts the broker, of processes that want one at once; and who serves, of brokers that start at once.
 
 use std::{
-    fs::{File, OpenOptions},
-    os::unix::fs::OpenOptionsExt as _,
+    ffi::OsStr,
+    fs::{self, File, OpenOptions},
+    io::{self, Write as _},
+    os::unix::{ffi::OsStrExt as _, fs::OpenOptionsExt as _},
+    path::{Path, PathBuf},
+    process,
     time::Duration,
 };
 
@@ -31,8 +35,8 @@ pub struct UnlockingTurn {
 
 /// Waits for this process's turn to start a broker. It ends with the process, however that ends.
 pub async fn unlocking_turn(places: &Places) -> Result<UnlockingTurn, Error> {
-    places.prepare_runtime()?;
-    let folder = places.runtime().to_owned();
+    places.prepare_data()?;
+    let folder = places.data().to_owned();
     let take = move || {
         let opened = File::open(&folder);
         let held = opened.and_then(|file| {
@@ -51,19 +55,46 @@ pub(crate) struct Serving {
     _file: File,
 }
 
-/// Makes sure that no broker serves this home, and that none begins. Without that a broker would take the socket away
+/// The folder with the sockets of the broker that serves this store; nothing where none does. Blocks for no time to speak of.
+pub(crate) fn served_in(places: &Places) -> Option<PathBuf> {
+    let path = places.broker_lock();
+    let file = File::open(&path).ok()?;
+    if flock(&file, FlockOperation::NonBlockingLockShared).is_ok() {
+        // Whoever wrote it is gone.
+        return None;
+    }
+    let told = fs::read(&path).ok()?;
+    let folder = told.splitn(2, |&byte| byte == b'\n').nth(1)?;
+    let folder = Path::new(OsStr::from_bytes(folder));
+    folder.is_absolute().then(|| folder.to_owned())
+}
+
+/// The number of this process, and where it listens.
+fn say_where(mut file: &File, runtime: &Path) -> io::Result<()> {
+    let mut text = format!("{}\n", process::id()).into_bytes();
+    text.extend(runtime.as_os_str().as_bytes());
+    file.set_len(0)?;
+    file.write_all(&text)
+}
+
+/// Makes sure that no broker serves this store, wherever it listens, and that none begins. Without that a broker would take the socket away
 /// that another has bound since the first one looked. [`Code::StateUnfit`] when one serves.
 pub(crate) async fn serve_alone(places: &Places) -> Result<Serving, Error> {
+    places.prepare_data()?;
     let path = places.broker_lock();
     let open = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
     let file = open.map_err(|error| unusable(&path, &error))?;
     for _ in 0..LOOKS {
         let taken = flock(&file, FlockOperation::NonBlockingLockExclusive);
-        if is_live(&places.agent_socket()).await {
+        let elsewhere = taken.is_err().then(|| places.clone().where_served());
+        if is_live(&elsewhere.as_ref().unwrap_or(places).agent_socket()).await {
             break;
         }
         match taken {
-            Ok(()) => return Ok(Serving { _file: file }),
+            Ok(()) => {
+                say_where(&file, places.runtime()).map_err(|error| unusable(&path, &error))?;
+                return Ok(Serving { _file: file });
+            }
             // It has not bound its sockets yet, or has just removed them.
             Err(Errno::WOULDBLOCK) => sleep(LOOK).await,
             Err(error) => return Err(unusable(&path, &error.into())),
