@@ -9,6 +9,7 @@ mod forward_door;
 pub(crate) mod key_file;
 mod listen;
 mod mounted;
+mod one_session;
 mod reload;
 mod sessions;
 mod standing;
@@ -23,9 +24,7 @@ use std::{
 
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
-use keyless_core::{
-    Code, Error, ForwardToken, Placeholder, SafeText, SecretPath, SessionId, SessionKey,
-};
+use keyless_core::{Code, Error, Placeholder, SafeText, SecretPath, SessionId, SessionKey};
 use keyless_egress::SessionSecret;
 use keyless_guest::raise_open_files;
 use keyless_store::{AuditLog, Store};
@@ -40,8 +39,9 @@ pub(crate) use self::{
     standing::{Standing, sidecars},
 };
 use self::{
-    listen::bind_tcp,
+    listen::{Bound, bind_tcp},
     mounted::Mounted,
+    one_session::OneSession,
     reload::Reloader,
     sessions::{Open, Sessions},
     standing::StandingFile,
@@ -98,7 +98,7 @@ pub struct FleetSpec {
 pub struct Fleet {
     sessions: Arc<Sessions>,
     own: Arc<Open>,
-    forward_token: Option<ForwardToken>,
+    _one: OneSession,
     listening: Vec<String>,
     sockets: Vec<PlacedSocket>,
     proxy_url: Option<String>,
@@ -137,6 +137,7 @@ async fn start(places: &Places, spec: FleetSpec) -> Result<Fleet, Error> {
     raise_open_files();
     let catalog = read_catalog(&spec.catalog)?;
     places.prepare_runtime()?;
+    let one = OneSession::take(places, &spec.session)?;
     let key_file = spec.key_file.unwrap_or_else(|| places.runtime().join("proxy.key"));
     let key = key_file::read_or_make(&key_file)?;
     let kept = spec.ca.or_else(|| {
@@ -158,6 +159,17 @@ async fn start(places: &Places, spec: FleetSpec) -> Result<Fleet, Error> {
     for warning in values.check(&values.catalog()).await? {
         spec.notes.write(Note::Warning { text: &warning });
     }
+    // Before anything is on record of a sidecar that can't be there.
+    let mut bound = Vec::new();
+    for place in spec.listen {
+        bound.push(Bound::to(place, forward_token.as_ref()).await?);
+    }
+    let metrics_door = match spec.metrics_listen {
+        None => None,
+        Some(address) => Some(bind_tcp(address).await?),
+    };
+    let standing = StandingFile::create(places, &spec.catalog)?;
+    standing.say(&state);
     let store = Store::create_or_open(&places.store_file()).await?;
     let metrics = Arc::new(Metrics::new());
     let notes = spec.notes.clone();
@@ -180,12 +192,6 @@ async fn start(places: &Places, spec: FleetSpec) -> Result<Fleet, Error> {
         open: tokio::sync::Mutex::default(),
     };
     let sessions = Arc::new(sessions);
-    let own = sessions.get(&spec.session).await?;
-    sessions.engine.log_strangers(Arc::clone(&own.broker) as _);
-    let ca_file = places.runtime().join(format!("ca-{}.pem", own.session.id()));
-    let ca_file = TrustFile::create(ca_file, own.session.ca_pem())?;
-    let standing = StandingFile::create(places, &spec.catalog)?;
-    standing.say(&state);
     let reloader = Reloader {
         catalog: spec.catalog,
         config: spec.config,
@@ -197,19 +203,25 @@ async fn start(places: &Places, spec: FleetSpec) -> Result<Fleet, Error> {
     };
     let vitals =
         Vitals { engine: Arc::clone(&sessions.engine), reload: Arc::clone(&reloader.state) };
-    let metrics = match spec.metrics_listen {
-        None => None,
-        Some(address) => {
-            let (listener, address) = bind_tcp(address).await?;
-            tokio::spawn(health::serve(listener, metrics, vitals));
-            Some(address)
+    let watcher = Watcher::new(reloader.files()).await.and_hangups()?;
+    let own = sessions.get(&spec.session).await?;
+    sessions.engine.log_strangers(Arc::clone(&own.broker) as _);
+    let ca_file = places.runtime().join(format!("ca-{}.pem", own.session.id()));
+    let ca_file = match TrustFile::create(ca_file, own.session.ca_pem()) {
+        Ok(file) => file,
+        Err(error) => {
+            sessions.close().await?;
+            return Err(error);
         }
     };
-    let watcher = Watcher::new(reloader.files()).await.and_hangups()?;
+    let metrics = metrics_door.map(|(listener, address)| {
+        tokio::spawn(health::serve(listener, metrics, vitals));
+        address
+    });
     let mut fleet = Fleet {
         sessions,
         own,
-        forward_token,
+        _one: one,
         listening: Vec::new(),
         sockets: Vec::new(),
         proxy_url: None,
@@ -221,8 +233,8 @@ async fn start(places: &Places, spec: FleetSpec) -> Result<Fleet, Error> {
         traces,
         following: tokio::spawn(reloader.follow(watcher)).abort_handle(),
     };
-    for place in spec.listen {
-        fleet.listen(place).await?;
+    for place in bound {
+        fleet.serve(place)?;
     }
     Ok(fleet)
 }

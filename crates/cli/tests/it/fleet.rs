@@ -666,3 +666,32 @@ fn explain_says_what_the_engine_would_do() {
     world.keyless(&["secret", "revoke", TOKEN, "--compromised", "--yes"]).run().ok();
     assert_eq!(header(&explain("GET", here), TOKEN), "secret_compromised");
 }
+
+/// What a start that fails leaves as it was: the certificate that clients of the running one trust, and the log.
+#[test]
+fn a_second_sidecar_of_a_session_takes_nothing_from_the_first() {
+    let mut world = World::empty();
+    let _origin = world.origin(ALLOWED);
+    let sidecar = started(&world, &[]);
+    let ca = sidecar.word("ca").to_owned();
+    let before = fs::read_to_string(&ca).unwrap();
+    let (catalog, mounted) = (world.operator_file("catalog.yaml"), world.operator_file("mounted"));
+    let key = world.operator_file("key");
+    let words = |more: &[&str]| {
+        let paths = [catalog.to_str().unwrap(), mounted.to_str().unwrap(), key.to_str().unwrap()];
+        let files =
+            ["proxy", "--catalog", paths[0], "--secrets-dir", paths[1], "--key-file", paths[2]];
+        world.keyless(&[&files[..], more].concat()).run()
+    };
+    let second = words(&["--session", "thread-7", "--listen", "127.0.0.1:0"]).exits(2).errors();
+    assert!(second.contains("serves session thread-7") && second.contains("--session"), "{second}");
+    assert!(second.contains("process "), "{second}");
+    // Another session, at a port that is taken.
+    let taken = sidecar.word("proxy_url").rsplit('@').next().unwrap().to_owned();
+    words(&["--session", "other", "--listen", &taken]).exits(2);
+    assert_eq!(fs::read_to_string(&ca).unwrap(), before);
+    assert!(!world.home.keyless_home().join("run/ca-other.pem").exists());
+    let log = world.keyless(&["audit", "tail", "--json"]).run().stdout;
+    let starts = String::from_utf8(log).unwrap().matches("session_start").count();
+    assert_eq!(starts, 1);
+}

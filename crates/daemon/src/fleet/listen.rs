@@ -2,12 +2,12 @@
 
 use std::{io, net::SocketAddr, path::PathBuf, sync::Arc};
 
-use keyless_core::{Code, Error, SafeText, SessionId, SessionIdError};
+use keyless_core::{Code, Error, ForwardToken, SafeText, SessionId, SessionIdError};
 use keyless_guest::VsockListener;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, UnixListener};
 
 use super::{Fleet, forward_door};
-use crate::sockets::bind_placed;
+use crate::sockets::{PlacedSocket, bind_placed};
 
 /// Where a sidecar listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,47 +36,80 @@ impl FleetListen {
     }
 }
 
-impl Fleet {
-    /// Listens there, and serves what comes.
-    pub(super) async fn listen(&mut self, place: FleetListen) -> Result<(), Error> {
-        let (engine, sessions) = (Arc::clone(&self.sessions.engine), Arc::clone(&self.sessions));
-        let session = Arc::clone(&self.own.session);
-        let name = match place {
+/// A place that is listened on, and where nothing is served yet.
+pub(super) enum Bound {
+    ForwardTcp(TcpListener, SocketAddr, ForwardToken),
+    ForwardUnix(UnixListener, PlacedSocket, PathBuf),
+    Tcp(TcpListener, SocketAddr),
+    Unix(UnixListener, PlacedSocket, PathBuf),
+    Vsock(VsockListener, String, Option<u32>),
+}
+
+impl Bound {
+    /// Listens there; forwarders over TCP show `token`.
+    pub(super) async fn to(
+        place: FleetListen,
+        token: Option<&ForwardToken>,
+    ) -> Result<Self, Error> {
+        Ok(match place {
             FleetListen::ForwardTcp(address) => {
-                let token = self.forward_token.clone().ok_or_else(|| {
+                let token = token.cloned().ok_or_else(|| {
                     let words = "forwarders over TCP need --forward-token FILE; ";
                     Error::with(Code::Usage, SafeText::words(words).and("a Unix socket does not"))
                 })?;
                 let (listener, address) = bind_tcp(address).await?;
-                tokio::spawn(forward_door::serve_tcp(listener, token, sessions));
-                format!("forward:{address}")
+                Self::ForwardTcp(listener, address, token)
             }
             FleetListen::ForwardUnix(path) => {
-                let name = format!("forward:unix:{}", path.display());
-                let (listener, placed) = bind_placed(path, 0o600).await?;
-                self.sockets.push(placed);
-                tokio::spawn(forward_door::serve_unix(listener, sessions));
-                name
+                let (listener, placed) = bind_placed(path.clone(), 0o600).await?;
+                Self::ForwardUnix(listener, placed, path)
             }
             FleetListen::Tcp(address) => {
                 let (listener, address) = bind_tcp(address).await?;
-                tokio::spawn(engine.serve_proxy(listener));
-                let url = format!("http://{}@{address}", session.proxy_credential());
-                self.proxy_url.get_or_insert(url);
-                address.to_string()
+                Self::Tcp(listener, address)
             }
             FleetListen::Unix(path) => {
-                let name = format!("unix:{}", path.display());
-                let (listener, placed) = bind_placed(path, 0o600).await?;
-                self.sockets.push(placed);
-                tokio::spawn(engine.serve_unix(listener, session));
-                name
+                let (listener, placed) = bind_placed(path.clone(), 0o600).await?;
+                Self::Unix(listener, placed, path)
             }
             FleetListen::Vsock { port, only } => {
                 let name =
                     only.map_or(format!("vsock:{port}"), |cid| format!("vsock:{cid}:{port}"));
                 let listener =
                     VsockListener::bind(port).map_err(|error| cannot_listen(&name, &error))?;
+                Self::Vsock(listener, name, only)
+            }
+        })
+    }
+}
+
+impl Fleet {
+    /// Serves what comes there.
+    pub(super) fn serve(&mut self, place: Bound) -> Result<(), Error> {
+        let (engine, sessions) = (Arc::clone(&self.sessions.engine), Arc::clone(&self.sessions));
+        let session = Arc::clone(&self.own.session);
+        let name = match place {
+            Bound::ForwardTcp(listener, address, token) => {
+                tokio::spawn(forward_door::serve_tcp(listener, token, sessions));
+                format!("forward:{address}")
+            }
+            Bound::ForwardUnix(listener, placed, path) => {
+                self.sockets.push(placed);
+                tokio::spawn(forward_door::serve_unix(listener, sessions));
+                format!("forward:unix:{}", path.display())
+            }
+            Bound::Tcp(listener, address) => {
+                tokio::spawn(engine.serve_proxy(listener));
+                let url = format!("http://{}@{address}", session.proxy_credential());
+                self.proxy_url.get_or_insert(url);
+                address.to_string()
+            }
+            Bound::Unix(listener, placed, path) => {
+                self.sockets.push(placed);
+                tokio::spawn(engine.serve_unix(listener, session));
+                format!("unix:{}", path.display())
+            }
+            Bound::Vsock(listener, name, only) => {
                 let only = only.map(|cid| Ok((cid, SessionId::parse(session.id())?)));
                 let only = only.transpose().map_err(|_: SessionIdError| Code::Internal)?;
                 tokio::spawn(forward_door::serve_vsock(listener, only, sessions));
