@@ -83,6 +83,19 @@ pub(crate) enum AnswerWord {
 }
 
 impl ApproveArgs {
+    /// The first of the options, if any is given, that say what a value is and where it may go.
+    pub(crate) fn options_of_value(&self) -> Option<&'static str> {
+        let options = [
+            (self.value.value_stdin, "--value-stdin"),
+            (self.value.from_file.is_some(), "--from-file"),
+            (self.value.allow_weak, "--allow-weak"),
+            (!self.to.is_empty(), "--to"),
+            (self.env.is_some(), "--env"),
+            (self.overwrite, "--overwrite"),
+        ];
+        options.into_iter().find_map(|(given, name)| given.then_some(name))
+    }
+
     /// The answer that the options give, if they give one.
     pub(crate) fn word(&self) -> Option<AnswerWord> {
         let words = [

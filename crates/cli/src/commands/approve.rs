@@ -30,6 +30,12 @@ use crate::{
 };
 
 pub(super) async fn run(ui: &Ui, args: ApproveArgs) -> Result<ExitCode, Error> {
+    // The person at the terminal would be asked for the value all the same, and the one on stdin be lost.
+    if let (None, Some(option)) = (args.word(), args.options_of_value()) {
+        let words =
+            SafeText::words(option).and(" goes with an answer: keyless approve ID --accept");
+        return Err(Error::with(Code::Usage, words));
+    }
     let (places, vault) = unlock_vault(&args.factor).await?;
     let vault = Arc::new(vault);
     let mut approver = ApproverHandle::open(&places, Arc::clone(&vault)).await?;

@@ -165,7 +165,20 @@ pub(super) fn by_option(
     word: AnswerWord,
     request: &Shown,
 ) -> Result<Said, Error> {
+    refuse_idle(args, word, &request.asked)?;
     let answer = match (word, &request.asked) {
+        (AnswerWord::Once | AnswerWord::Session, asked) if !asked.is_permission() => {
+            let words = match asked {
+                Asked::Provision { .. } => {
+                    "it asks for a value: --accept --value-stdin gives one, --deny refuses"
+                }
+                Asked::Rotation { .. } => {
+                    "it asks for a new value: --accept --overwrite --value-stdin gives one, --deny refuses"
+                }
+                _ => "it is a proposal: --accept takes it over, --deny refuses it",
+            };
+            return Err(Error::with(Code::Usage, SafeText::words(words)));
+        }
         (AnswerWord::Once, _) => Answer::AllowOnce,
         (AnswerWord::Session, _) => Answer::AllowSession,
         (AnswerWord::Deny, asked) if asked.is_permission() => Answer::Deny,
@@ -193,4 +206,23 @@ pub(super) fn by_option(
         }
     };
     Ok((answer, None))
+}
+
+/// Options of which nothing would come, and a value that would be lost, are told by name.
+fn refuse_idle(args: &ApproveArgs, word: AnswerWord, asked: &Asked) -> Result<(), Error> {
+    let takes_value = matches!(asked, Asked::Provision { .. } | Asked::Rotation { .. });
+    let is_new_path = matches!(asked, Asked::NewPathProposal { .. });
+    let of_value = args.options_of_value();
+    let idle = match word {
+        AnswerWord::Accept if takes_value => args.path.is_some().then_some("--path"),
+        AnswerWord::Accept if is_new_path => of_value,
+        _ => of_value.or_else(|| args.path.is_some().then_some("--path")),
+    };
+    let Some(idle) = idle else { return Ok(()) };
+    let why = if is_new_path && word == AnswerWord::Accept {
+        ": a new path is registered without a value and without hosts; accept it without, then keyless secret set PATH"
+    } else {
+        ": this answer has no use for it; nothing was answered"
+    };
+    Err(Error::with(Code::Usage, SafeText::words(idle).and(why)))
 }

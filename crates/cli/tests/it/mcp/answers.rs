@@ -413,3 +413,35 @@ fn what_waits_is_counted_where_one_looks_how_things_are() {
     approve(&world, &[&id, "--deny"]).ok();
     assert!(!status().contains("Waiting"), "{}", status());
 }
+
+/// A value that nobody stores, and a host that nobody notes, are not "done".
+#[test]
+fn an_option_of_which_nothing_comes_is_refused_by_name() {
+    let world = unlocked();
+    let mut agent = Agent::connect(&world);
+    let proposed = json!({ "suggested_path": "team/new/key", "metadata": {} });
+    let path = agent.ask("secrets_propose_new_path", &proposed);
+    let about_it = json!({ "path": TOKEN, "fields": { "description": "Words" } });
+    let fields = agent.ask("secrets_propose_metadata", &about_it);
+    let rotation = agent.ask("secrets_request_rotation", &about(TOKEN));
+    let refused = |words: &[&str], said: &str| {
+        let seen =
+            world.keyless(&[&["approve"], words].concat()).stdin("a value of nobody's").run();
+        let errors = seen.exits(2).errors();
+        assert!(errors.contains(said), "{words:?}: {errors}");
+    };
+    refused(&[&path, "--accept", "--value-stdin"], "--value-stdin: a new path");
+    refused(&[&path, "--accept", "--to", "api.new.test"], "--to: a new path");
+    refused(&[&fields, "--accept", "--env", "NEW"], "--env: this answer");
+    refused(&[&fields, "--accept", "--path", "team/other/key"], "--path: this answer");
+    refused(&[&rotation, "--deny", "--value-stdin"], "--value-stdin: this answer");
+    refused(&[&rotation, "--accept", "--overwrite", "--path", "team/other/key"], "--path: this");
+    refused(&[&rotation, "--value-stdin"], "--value-stdin goes with an answer");
+    refused(&[&rotation, "--once"], "--accept --overwrite --value-stdin gives one");
+    refused(&[&fields, "--session"], "--accept takes it over");
+    for id in [&path, &fields, &rotation] {
+        assert_eq!(agent.status(id), "pending");
+    }
+    approve(&world, &[&path, "--accept", "--path", "team/other/key"]).ok();
+    assert_eq!(agent.status(&path), "ok");
+}
