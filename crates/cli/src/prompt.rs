@@ -142,7 +142,8 @@ pub(crate) fn line(question: &str) -> Result<String, Error> {
         terminal.write_all(question.as_bytes())?;
         let mut line = String::new();
         if io::BufRead::read_line(&mut io::BufReader::new(terminal), &mut line)? == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
+            // Ctrl-D: whoever was asked goes without an answer.
+            return Err(hidden::leave());
         }
         Ok(line)
     };

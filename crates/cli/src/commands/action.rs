@@ -19,6 +19,7 @@ use keyless_core::{
 use keyless_daemon::{
     Broker, Config, EgressDoor,
     nl::actions::{OwnActions, OwnTerms},
+    path_unusable,
 };
 use serde_json::Value;
 
@@ -146,7 +147,7 @@ fn requests(file: &Path) -> Result<(Vec<ActionRequest>, bool), Error> {
     if file == Path::new("-") {
         io::stdin().read_to_string(&mut text).map_err(unreadable)?;
     } else {
-        text = fs::read_to_string(file).map_err(unreadable)?;
+        text = fs::read_to_string(file).map_err(|error| path_unusable(file, &error))?;
     }
     let unfit = |words: String| {
         Error::with(Code::MessageMalformed, SafeText::default().as_they_wrote(&words))

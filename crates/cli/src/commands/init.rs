@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use keyless_core::{Code, Error, SafeText};
+use keyless_core::Error;
 use keyless_daemon::{
     Places,
     vault::{Passphrase, Vault},
@@ -59,9 +59,11 @@ pub(super) async fn run(ui: &Ui, args: InitArgs) -> Result<ExitCode, Error> {
     }
     ui.line(told.trim_end_matches('\n'));
     if !prompt::acknowledged("Is it written down?", OTHER_WAY)? {
-        let words = "the store is made, and nobody has its recovery phrase: keyless vault envelope change recovery \
-                     shows another";
-        return Err(Error::with(Code::Usage, SafeText::words(words)));
+        Ui::fault(
+            "The store is made, and nobody has its recovery phrase.",
+            Some("keyless vault envelope change recovery shows another"),
+        );
+        return Ok(ExitCode::from(2));
     }
     ui.line(next.trim_end_matches('\n'));
     Ok(ExitCode::SUCCESS)

@@ -21,13 +21,15 @@ const OWN_SCREEN: &[u8] = b"\x1b[2J\x1b[?1049l";
 pub(super) fn ask(question: &str) -> io::Result<Zeroizing<String>> {
     match read(question)? {
         Line::Entered(line) => Ok(line),
-        Line::Interrupted => {
-            // As if the terminal had sent it; nothing below runs unless somebody ignores it.
-            let own = rustix::process::getpid();
-            let _ = rustix::process::kill_process(own, rustix::process::Signal::INT);
-            Err(io::ErrorKind::Interrupted.into())
-        }
+        Line::Interrupted => Err(leave()),
     }
+}
+
+/// Ends the process as if the terminal had sent an interrupt; nothing below runs unless somebody ignores it.
+pub(super) fn leave() -> io::Error {
+    let own = rustix::process::getpid();
+    let _ = rustix::process::kill_process(own, rustix::process::Signal::INT);
+    io::ErrorKind::Interrupted.into()
 }
 
 /// Shows `text` on a screen of its own, which leaves no trace in what can be scrolled back to, until a line ends or is
@@ -90,7 +92,8 @@ fn read_line(from: &mut impl Read) -> io::Result<Line> {
         }
         match next[0] {
             0x03 => return Ok(Line::Interrupted),
-            0x04 if bytes.is_empty() => return Err(io::ErrorKind::UnexpectedEof.into()),
+            // Who ends the input without a line goes as well; an error would say that there is no terminal.
+            0x04 if bytes.is_empty() => return Ok(Line::Interrupted),
             b'\r' | b'\n' | 0x04 => break,
             0x08 | 0x7f => erase(&mut bytes),
             0x15 => bytes.clear(),

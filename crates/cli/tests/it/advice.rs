@@ -226,3 +226,18 @@ fn a_new_passphrase_is_asked_for_until_it_can_be_used() {
          expect('written down?'); say('y\\n'); finish(code=0)",
     );
 }
+
+/// What is told as the reason is the reason, and what is told to do helps.
+#[test]
+fn an_error_names_the_reason_and_what_helps() {
+    let world = World::with_token();
+    let told = |words: &[&str]| world.keyless(words).run().exits(3).errors();
+    let errors = told(&["secret", "validate"]);
+    assert!(errors.contains("keyless setup writes one"), "{errors}");
+    let errors = told(&["action", "submit", "nope.json"]);
+    assert!(errors.contains("nope.json"), "{errors}");
+    let reveal = world.keyless(&["secret", "reveal", TOKEN]).without_passphrase();
+    let script = "expect('Passphrase'); say('\\x04'); finish(signal=2)";
+    let screen = at_a_terminal(&world, reveal, script);
+    assert!(!screen.contains("no terminal"), "{screen}");
+}

@@ -53,7 +53,7 @@ fn project(named: Option<PathBuf>) -> Result<PathBuf, Error> {
         Error::with(Code::PathUnusable, SafeText::words("the current folder: ").and(error.kind()))
     })?;
     Manifest::project_of(&here).ok_or_else(|| {
-        let words = "no .keyless/secrets.toml here or above, up to the repository's root";
+        let words = "no .keyless/secrets.toml here or above, up to the repository's root; keyless setup writes one";
         Error::with(Code::PathUnusable, SafeText::words(words))
     })
 }
