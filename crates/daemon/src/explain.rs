@@ -117,9 +117,8 @@ async fn secrets_of(store: &Store, id: &str) -> Result<Vec<SecretPath>, Error> {
         ..AuditQuery::default()
     };
     let opened = store.audit_query(&wanted).await?.pop();
-    let opened = opened.ok_or_else(|| {
-        Error::with(Code::Usage, SafeText::words("the log has no session ").as_they_wrote(id))
-    })?;
+    let opened = opened
+        .ok_or_else(|| Error::with(Code::SessionUnknown, SafeText::default().as_they_wrote(id)))?;
     Ok(opened.target.split(',').filter_map(|path| SecretPath::parse(path).ok()).collect())
 }
 

@@ -156,7 +156,12 @@ async fn start(places: &Places, spec: FleetSpec) -> Result<Fleet, Error> {
     let traces = spec.collector.map(|url| Traces::start(url, &config, &spec.notes)).transpose()?;
     let door = EgressDoor::for_catalog(&config, &catalog)?;
     let values = Arc::new(Mounted::new(MountedValues::new(&spec.secrets_dir), catalog));
-    for warning in values.check(&values.catalog()).await? {
+    let checked = values.check(&values.catalog()).await.map_err(|error| match error.code() {
+        // No source of a store is behind it: the file itself is what there is to look at.
+        Code::SecretUnavailable => Error::with(Code::PathUnusable, error.detail().clone()),
+        _ => error,
+    });
+    for warning in checked? {
         spec.notes.write(Note::Warning { text: &warning });
     }
     // Before anything is on record of a sidecar that can't be there.

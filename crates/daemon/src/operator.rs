@@ -21,7 +21,7 @@ use keyless_core::{
     Code, Error, Placeholder, SafeText, SecretPath, SecretValue,
     audit::{Action, Detail, Draft, Entry, Outcome, Target},
 };
-use keyless_store::{AuditLog, AuditQuery, Store};
+use keyless_store::{AuditLog, AuditQuery, Store, StorePlace};
 use keyless_vault::{
     Backup, BackupRecipients, Conflicts, Entries, EnvelopeKind, FormatVerdict, Imported, Metadata,
     NewSecret, PlaceholderShape, Replacement, Secret, Vault, Weakness,
@@ -387,7 +387,11 @@ pub fn refuse_inside_session() -> Result<(), Error> {
 
 /// A store for a new vault.
 pub async fn create_store(places: &Places) -> Result<Store, Error> {
-    Ok(Store::create_or_open(store_place(places)?).await?)
+    let place = store_place(places)?;
+    if matches!(place, StorePlace::File(_)) {
+        places.check_data()?;
+    }
+    Ok(Store::create_or_open(place).await?)
 }
 
 /// Fails with `Code::AlreadyInitialised` when a vault is there already.

@@ -10,6 +10,7 @@ use std::{
 };
 
 use keyless_core::{Code, Error, SafeText};
+use rustix::fs::{Access, access};
 
 use crate::{homes::account_homes, service};
 
@@ -59,8 +60,17 @@ impl Places {
             return Ok(Self::below(&home).where_served());
         }
         let home = directory("HOME").ok_or_else(|| {
-            Error::with(Code::PathUnusable, SafeText::words("neither KEYLESS_HOME nor HOME is set"))
+            let words = "neither HOME nor KEYLESS_HOME is set: set one of them to an absolute path";
+            Error::with(Code::PathUnusable, SafeText::words(words))
         })?;
+        if home.is_relative() {
+            // It would be another home in each folder.
+            let told = SafeText::words("HOME has to be an absolute path, and is ");
+            return Err(Error::with(
+                Code::PathUnusable,
+                told.as_they_wrote(&home.to_string_lossy()),
+            ));
+        }
         let below = |(variable, default): (&str, &str)| {
             directory(variable).unwrap_or_else(|| home.join(default)).join("keyless")
         };
@@ -238,6 +248,13 @@ impl Places {
     /// Makes sure that the store's directory is there.
     pub(crate) fn prepare_data(&self) -> Result<(), Error> {
         create_private(&self.data).map_err(|error| unusable(&self.data, &error))
+    }
+
+    /// Makes sure that a store can be made in its directory, or says which one it is and what is in the way.
+    pub(crate) fn check_data(&self) -> Result<(), Error> {
+        self.prepare_data()?;
+        let wanted = Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK;
+        access(&self.data, wanted).map_err(|error| unusable(&self.data, &error.into()))
     }
 
     /// Makes sure that the runtime directory is there, is ours and is 0700.

@@ -1,9 +1,14 @@
 //! What went wrong, and what helps: the words at the places where somebody new stumbles.
 
-use std::net::TcpListener;
+use std::{
+    fs::{self, Permissions},
+    net::TcpListener,
+    os::unix::fs::PermissionsExt as _,
+};
 
 use crate::{
-    invocation::{KEYLESS, Seen},
+    invocation::{Invocation, KEYLESS, Seen},
+    proxy::CATALOG,
     terminal::at_a_terminal,
     terminal_ui::tmux::Window,
     world::{TOKEN, VARIABLE, World},
@@ -240,4 +245,37 @@ fn an_error_names_the_reason_and_what_helps() {
     let script = "expect('Passphrase'); say('\\x04'); finish(signal=2)";
     let screen = at_a_terminal(&world, reveal, script);
     assert!(!screen.contains("no terminal"), "{screen}");
+}
+
+/// The same of what is not there or not private, where a sidecar or somebody without a home looks for it.
+#[test]
+fn an_error_names_the_place_and_what_helps() {
+    let world = World::with_token();
+    let told = |run: Invocation<'_>, code: i32, says: &[&str]| {
+        let errors = run.run().exits(code).errors();
+        for said in says {
+            assert!(errors.contains(said), "{said}: {errors}");
+        }
+        errors
+    };
+    let no_home = |home: &str| world.keyless(&["status"]).env("KEYLESS_HOME", "").env("HOME", home);
+    told(no_home(""), 3, &["set one of them to an absolute path"]);
+    told(no_home("some/folder"), 3, &["absolute path", "some/folder"]);
+    let explain = ["egress", "explain", "--session", "nope", "https://api.allowed.test/"];
+    told(world.keyless(&explain), 3, &["nope", "keyless session list"]);
+
+    world.home.write("operator/catalog.yaml", CATALOG).unwrap();
+    fs::create_dir(world.operator_file("mounted")).unwrap();
+    let place = |name: &str| world.operator_file(name).display().to_string();
+    let (catalog, mounted, key) = (place("catalog.yaml"), place("mounted"), place("key"));
+    let files = ["--catalog", &catalog, "--key-file", &key];
+    let proxy = [&["proxy", "--secrets-dir", &mounted, "--listen", "127.0.0.1:0"], &files[..]];
+    let errors = told(world.keyless(&proxy.concat()), 3, &["mounted/", "check the path"]);
+    assert!(!errors.contains("source check"), "{errors}");
+    fs::write(&key, "a key that is long enough\n").unwrap();
+    fs::set_permissions(&key, Permissions::from_mode(0o644)).unwrap();
+    let placeholders = [&["placeholders", "--session", "s"], &files[..]].concat();
+    told(world.keyless(&placeholders), 2, &["open to everybody", "chmod 600"]);
+    fs::set_permissions(&key, Permissions::from_mode(0o640)).unwrap();
+    world.keyless(&placeholders).run().ok();
 }

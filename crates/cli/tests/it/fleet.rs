@@ -542,7 +542,7 @@ fn explain_asks_every_rule_and_sends_nothing() {
         "{words}"
     );
     world.keyless(&["egress", "explain", "ftp://x/"]).run().exits(2);
-    world.keyless(&["egress", "explain", "https://x.test/", "--session", "s-none"]).run().exits(2);
+    world.keyless(&["egress", "explain", "https://x.test/", "--session", "s-none"]).run().exits(3);
     assert!(origin.connections().is_empty());
 }
 

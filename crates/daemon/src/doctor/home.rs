@@ -6,7 +6,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use rustix::fs::{Access, access};
+use rustix::{
+    fs::{Access, access},
+    io::Errno,
+};
 
 use super::Check;
 use crate::places::Places;
@@ -38,7 +41,13 @@ fn permissions(folder: &Path) -> Option<Check> {
         let found = format!("others may write to {place}");
         return Some(Check::fault("home.permissions", found, format!("chmod go-w {place}")));
     }
-    if access(folder, Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK).is_err() {
+    let may = access(folder, Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK);
+    if may == Err(Errno::ROFS) {
+        let found = format!("{place} is on a file system that is mounted read-only");
+        let remedy = "mount it for writing, or set KEYLESS_HOME to a folder elsewhere";
+        return Some(Check::fault("home.permissions", found, remedy));
+    }
+    if may.is_err() {
         let found = format!("you may not read and write {place}");
         return Some(Check::fault("home.permissions", found, format!("chmod u+rwx {place}")));
     }

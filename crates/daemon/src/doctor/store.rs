@@ -73,7 +73,8 @@ pub(super) async fn look(places: &Places) -> Looked {
 /// A store that can't be read. `otherwise` helps where the error itself does not say what does.
 fn unopened(error: &Error, otherwise: &'static str) -> Check {
     let remedy = match error.code() {
-        code @ (Code::KeylessOutdated
+        code @ (Code::DiskFull
+        | Code::KeylessOutdated
         | Code::StoreRefused
         | Code::StoreUnreachable
         | Code::StoreUnusable) => code.remediation().action,
