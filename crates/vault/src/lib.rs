@@ -57,9 +57,9 @@ pub use crate::{
     },
     moment::{LOOK, Moment},
     providers::{
-        Egress, EnvMeaning, EnvPattern, FormatVerdict, Liveness, LivenessAuth, LivenessKind,
-        LivenessMethod, Provider, ProviderFault, Providers, Retrieval, Rotation, Says, Scope, Tier,
-        Variant, provider_files, provider_in, provider_text, read_provider,
+        Egress, EnvMeaning, EnvPattern, FormatVerdict, KnownLocations, Liveness, LivenessAuth,
+        LivenessKind, LivenessMethod, Provider, ProviderFault, Providers, Retrieval, Rotation,
+        Says, Scope, Tier, Variant, provider_files, provider_in, provider_text, read_provider,
     },
     router::{KeptAt, LackingSource, Router, RouterConfig, SourceReport},
     source::{

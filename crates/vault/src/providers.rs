@@ -17,9 +17,10 @@ use std::{
     fs,
     io::{self, Read as _},
     path::{Path, PathBuf},
+    slice,
 };
 
-use keyless_core::{EgressRule, Locations, SecretPath};
+use keyless_core::{Destination, EgressRule, Location, Locations, SecretPath};
 use serde::Serialize;
 
 pub(crate) use self::provider::{NO_FORMAT, compile, judge_format};
@@ -81,6 +82,15 @@ pub enum EnvMeaning<'a> {
     Skip(&'a Provider),
     /// A token.
     Token(&'a Provider, &'a Variant, Scope),
+}
+
+/// Where in requests a service's token goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KnownLocations<'a> {
+    /// Whose token it is, for people; more than one where services share their hosts.
+    pub services: Vec<&'a str>,
+    /// Where any token that is meant goes.
+    pub locations: Locations,
 }
 
 impl Providers {
@@ -202,6 +212,60 @@ impl Providers {
         (*tier == Tier::Bundled).then_some((provider, variant))
     }
 
+    /// The service that alone has tokens of this form, and the kind that this is.
+    pub fn of_value(&self, value: &[u8]) -> Option<(&Provider, &Variant)> {
+        let mut fitting = self.iter().flat_map(|(_, provider)| {
+            let fits = |variant: &&Variant| {
+                variant.is_telling() && variant.judge(value) == FormatVerdict::Ok
+            };
+            provider.variants.iter().filter(fits).map(move |variant| (provider, variant))
+        });
+        let first = fitting.next()?;
+        let same = |other: (&Provider, &Variant)| other.0.provider_id == first.0.provider_id;
+        fitting.all(same).then_some(first)
+    }
+
+    /// Where in requests the token of a service goes that `path`, the hosts `to` or the value's form name without doubt;
+    /// nothing where the catalog does not say, or what is said may mean several kinds of which one goes anywhere.
+    pub fn locations_of(
+        &self,
+        path: &SecretPath,
+        to: &[Destination],
+        value: Option<&[u8]>,
+    ) -> Option<KnownLocations<'_>> {
+        if to.is_empty() {
+            return None;
+        }
+        if let Some((provider, variant)) = value.and_then(|value| self.of_value(value)) {
+            return known_locations(&[provider], &[variant]);
+        }
+        let is_of = |host: &Destination, variant: &Variant| {
+            let own = variant.egress.as_ref().map(|egress| egress.to.as_slice());
+            !Destination::common(slice::from_ref(host), own.unwrap_or_default()).is_empty()
+        };
+        if let Some(provider) = self.provider(path.category()) {
+            let meant = |variant: &&Variant| {
+                let has_any = |egress: &Egress| egress.to.is_empty() || egress.to_hint.is_some();
+                variant.egress.as_ref().is_some_and(has_any)
+                    || to.iter().any(|host| is_of(host, variant))
+            };
+            let meant: Vec<&Variant> = provider.variants.iter().filter(meant).collect();
+            if !meant.is_empty() {
+                return known_locations(&[provider], &meant);
+            }
+        }
+        // Who is trusted most says what goes to these hosts, and nobody else adds a place to it.
+        let has_all = |provider: &Provider| {
+            to.iter().all(|host| provider.variants.iter().any(|variant| is_of(host, variant)))
+        };
+        let tier = self.by_trust().find(|(_, provider)| has_all(provider))?.0;
+        let all = self.iter().filter(|(of, provider)| *of == tier && has_all(provider));
+        let services: Vec<&Provider> = all.map(|(_, provider)| provider).collect();
+        let meant = services.iter().flat_map(|provider| &provider.variants);
+        let meant = meant.filter(|variant| to.iter().any(|host| is_of(host, variant)));
+        known_locations(&services, &meant.collect::<Vec<_>>())
+    }
+
     /// What a variable of this name holds, as far as the catalog knows.
     pub fn of_variable(&self, name: &str) -> Option<EnvMeaning<'_>> {
         self.by_trust().find_map(|(_, provider)| {
@@ -245,6 +309,20 @@ impl Providers {
             Err(why) => self.faults.push(ProviderFault { file: file.to_owned(), why }),
         }
     }
+}
+
+/// The places of all `variants` together, where each of them has some of its own.
+fn known_locations<'a>(
+    services: &[&'a Provider],
+    variants: &[&Variant],
+) -> Option<KnownLocations<'a>> {
+    let places = |variant: &&Variant| {
+        let egress = variant.egress.as_ref()?;
+        (!egress.locations.is_empty()).then_some(egress.locations.clone())
+    };
+    let places: Vec<Vec<Location>> = variants.iter().map(places).collect::<Option<_>>()?;
+    let services = services.iter().map(|provider| provider.display_name.as_str()).collect();
+    Some(KnownLocations { services, locations: places.into_iter().flatten().collect() })
 }
 
 impl Provider {
@@ -293,6 +371,13 @@ impl Variant {
     /// Whether `value` looks like a token of this kind.
     pub fn judge(&self, value: &[u8]) -> FormatVerdict {
         judge_format(self.format_regex.as_deref(), value)
+    }
+
+    /// Whether its format begins with letters of its own: forty of any letters are a token of many services.
+    fn is_telling(&self) -> bool {
+        let format = self.format_regex.as_deref().unwrap_or_default().trim_start_matches('^');
+        let own = format.bytes().take_while(|b| b.is_ascii_alphanumeric() || b"_-".contains(b));
+        own.count() >= 3
     }
 
     /// `metadata`, and what it leaves open as the catalog has it.

@@ -12,7 +12,9 @@ mod versions;
 
 use std::{collections::BTreeMap, env, process::ExitCode, slice, sync::Arc};
 
-use keyless_core::{ApproveOnUse, Code, Error, SafeText, SecretPath};
+use keyless_core::{
+    ApproveOnUse, Code, EgressRule, Error, Location, Locations, SafeText, SecretPath,
+};
 use keyless_daemon::{
     CheckWhen, Operator, Places, SecretRow,
     vault::{KeptAt, Metadata, Secret, SourceConfig, Vault},
@@ -29,7 +31,7 @@ use super::{
 use crate::{
     args::{AddArgs, FactorArgs, RemoveArgs, RotateArgs, SaveArgs, SecretCommand},
     prompt,
-    ui::{Ui, fields, table},
+    ui::{Ui, fields, plain, table},
 };
 
 pub(super) async fn run(ui: &Ui, command: SecretCommand) -> Result<ExitCode, Error> {
@@ -54,7 +56,8 @@ pub(super) async fn run(ui: &Ui, command: SecretCommand) -> Result<ExitCode, Err
 
 async fn add(ui: &Ui, args: AddArgs) -> Result<(), Error> {
     let metadata = new_metadata(&args.rule, &args.upkeep, &args.source)?;
-    let mut metadata = completed(ui, metadata, args.upkeep.pattern.as_deref())?;
+    let mut metadata =
+        completed(ui, metadata, &args.rule.locations, args.upkeep.pattern.as_deref())?;
     metadata.honeypot = args.honeypot;
     let local = metadata.source == SourceConfig::Local;
     if metadata.egress.is_none() && !args.honeypot {
@@ -69,14 +72,49 @@ async fn add(ui: &Ui, args: AddArgs) -> Result<(), Error> {
         (true, false) => Some(prompt::value(ui, &args.value)?),
     };
     let is_short = value.as_deref().is_some_and(|value| !keyless_daemon::is_looked_for(value));
+    let narrowed = if args.rule.locations.is_empty() {
+        narrow(&places, &args.path, &mut metadata, value.as_deref().map(Vec::as_slice))?
+    } else {
+        None
+    };
     let operator = operator(Arc::clone(&vault), args.value.allow_weak);
     let operator = operator.checking(&places, when(args.save));
     ui.wait("Saving", Box::pin(operator.add(&args.path, metadata.clone(), value))).await?;
     warn_of_short(ui, is_short);
     remark(ui, &places, &args.path, &metadata, &vault.list().await?);
-    let words = format!("Added {}.\n", args.path);
-    ui.answer("secret add", &json!({ "path": args.path }), &words);
+    let words = format!("Added {}.\n{}", args.path, narrowed.unwrap_or_default());
+    let locations = metadata.egress.as_ref().map(|rule| rule.locations);
+    ui.answer("secret add", &json!({ "path": args.path, "locations": locations }), &words);
     Ok(())
+}
+
+/// Takes the places in requests from the catalog, where it knows without doubt whose token this is and nothing else says
+/// where the value goes; what is told of that.
+fn narrow(
+    places: &Places,
+    path: &SecretPath,
+    metadata: &mut Metadata,
+    value: Option<&[u8]>,
+) -> Result<Option<String>, Error> {
+    let Some(rule) = metadata.egress.as_mut().filter(|rule| says_no_place(rule)) else {
+        return Ok(None);
+    };
+    let providers = keyless_daemon::project_providers(places, &here())?;
+    let Some(known) = providers.locations_of(path, &rule.to, value) else { return Ok(None) };
+    rule.locations = known.locations;
+    let found = plain(&json!(known.locations));
+    Ok(Some(format!(
+        "Its value goes into {found} of a request alone, as a token for {} does; keyless secret set {path} --locations says \
+         otherwise.\n",
+        known.services.join(" or ")
+    )))
+}
+
+/// Whether a value may be anywhere in a request: nobody has said less, and the proxy puts it nowhere itself.
+fn says_no_place(rule: &EgressRule) -> bool {
+    let EgressRule { locations, inject, sign, oauth, seal, .. } = rule;
+    *locations == Locations::ALL
+        && (inject.is_none() && sign.is_none() && oauth.is_none() && seal.is_empty())
 }
 
 /// Takes in a value that stood in a file. What is known of it is as the catalog has it.
@@ -88,7 +126,7 @@ pub(super) async fn adopt(
     value: Zeroizing<Vec<u8>>,
 ) -> Result<(), Error> {
     let metadata = Metadata { source: SourceConfig::Local, ..Metadata::default() };
-    let metadata = completed(ui, metadata, pattern)?;
+    let metadata = completed(ui, metadata, &[], pattern)?;
     if metadata.egress.is_none() {
         ui.warn("the secret names no destination yet: keyless secret set PATH --to HOST");
     }
@@ -96,13 +134,22 @@ pub(super) async fn adopt(
     operator(vault, false).add(path, metadata, Some(value)).await
 }
 
-/// What was not said is as the catalog has it, where a pattern was named.
-fn completed(ui: &Ui, metadata: Metadata, pattern: Option<&str>) -> Result<Metadata, Error> {
+/// What was not said is as the catalog has it, where a pattern was named. `locations` were said.
+fn completed(
+    ui: &Ui,
+    metadata: Metadata,
+    locations: &[Location],
+    pattern: Option<&str>,
+) -> Result<Metadata, Error> {
     let Some(pattern) = pattern else { return Ok(metadata) };
     let providers = keyless_daemon::project_providers(&Places::from_environment()?, &here())?;
     warn_of_faults(ui, &providers);
     if let Some((_, variant)) = providers.variant(pattern) {
-        return Ok(variant.complete(metadata));
+        let mut metadata = variant.complete(metadata);
+        if let Some(rule) = metadata.egress.as_mut().filter(|_| !locations.is_empty()) {
+            rule.locations = locations.iter().copied().collect();
+        }
+        return Ok(metadata);
     }
     let words = SafeText::words("the catalog has no pattern ").as_they_wrote(pattern);
     Err(Error::with(Code::Usage, words.and("; see keyless catalog list")))

@@ -116,7 +116,7 @@ impl Report {
                 without.why.message()
             ));
         } else if self.is_ok() {
-            ui.line("Next: keyless init, then keyless secret add team/github/token --to api.github.com --env GITHUB_TOKEN");
+            ui.line("Next: keyless init, then keyless secret add team/github/token --to api.github.com --to github.com --env GITHUB_TOKEN");
         }
     }
 

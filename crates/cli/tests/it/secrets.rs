@@ -28,7 +28,10 @@ fn a_life_as_json() {
             "command_id": "secret add",
             "command_path": ["secret", "add"],
             "version": env!("CARGO_PKG_VERSION"),
-            "data": { "path": TOKEN },
+            "data": {
+                "path": TOKEN,
+                "locations": ["basic", "body", "header", "password", "path", "query"],
+            },
             "warnings": [],
             "errors": [],
         })

@@ -174,26 +174,14 @@ impl<'a> Proposer<'a> {
 
     /// By a format that only one service's tokens have.
     fn by_value(&self, name: &str, value: &str) -> Judged {
-        match self.token_of(value) {
+        match self.providers.of_value(value.as_bytes()) {
             Some((provider, variant)) => proposal(name, provider, variant, Scope::Team),
             None => self.by_words(name),
         }
     }
 
     fn is_known_token(&self, value: &str) -> bool {
-        self.token_of(value).is_some() && (self.looks_secret)(value)
-    }
-
-    fn token_of(&self, value: &str) -> Option<(&'a Provider, &'a Variant)> {
-        let mut fitting = self.providers.iter().flat_map(|(_, provider)| {
-            let fits = |variant: &&Variant| {
-                is_telling(variant) && variant.judge(value.as_bytes()) == FormatVerdict::Ok
-            };
-            provider.variants.iter().filter(fits).map(move |variant| (provider, variant))
-        });
-        let first = fitting.next()?;
-        let same = |other: (&Provider, &Variant)| other.0.provider_id == first.0.provider_id;
-        fitting.all(same).then_some(first)
+        self.providers.of_value(value.as_bytes()).is_some() && (self.looks_secret)(value)
     }
 
     /// Whether a line holds what looks like a credential.
@@ -271,13 +259,6 @@ fn fitting<'v>(provider: &'v Provider, variant: &'v Variant, value: &str) -> &'v
     let fits = |variant: &&Variant| variant.judge(value.as_bytes()) == FormatVerdict::Ok;
     let meant = Some(variant).filter(fits);
     meant.or_else(|| provider.variants.iter().find(fits)).unwrap_or(variant)
-}
-
-/// Whether a format begins with letters of its own: forty of any letters are a token of many services.
-fn is_telling(variant: &Variant) -> bool {
-    let format = variant.format_regex.as_deref().unwrap_or_default().trim_start_matches('^');
-    let own = format.bytes().take_while(|b| b.is_ascii_alphanumeric() || b"_-".contains(b));
-    own.count() >= 3
 }
 
 /// Why a value is none of its own.

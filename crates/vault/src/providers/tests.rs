@@ -413,3 +413,33 @@ fn a_slip_of_the_pen_is_near_to_what_was_meant() {
         assert_eq!(known.nearest(id), nearest, "{id}");
     }
 }
+
+#[test]
+fn a_tokens_places_are_known_by_path_hosts_or_form() {
+    let providers = Providers::bundled();
+    let token = format!("ghp_{}", "a1B2".repeat(9));
+    let (github, all) = (Some("GitHub"), "team/some/key");
+    for (at, to, value, service) in [
+        ("team/github/token", "api.github.com", "x", github),
+        ("team/github/token", "*.github.com", "x", github),
+        ("team/github/token", "api.allowed.test", "x", None),
+        (all, "api.github.com", "x", github),
+        (all, "api.github.com api.allowed.test", "x", None),
+        (all, "api.allowed.test", "x", None),
+        (all, "ghe.allowed.test", &token, github),
+        ("team/jira/token", "acme.atlassian.net", "x", Some("Jira")),
+        ("team/github/token", "", &token, None),
+    ] {
+        let to: Vec<_> =
+            to.split_whitespace().map(|host| Destination::parse(host).unwrap()).collect();
+        let known = providers.locations_of(&path(at), &to, Some(value.as_bytes()));
+        let services = known.as_ref().map(|known| known.services.clone());
+        assert_eq!(services, service.map(|service| vec![service]), "{at} {to:?}");
+        let header = [Location::Basic, Location::Header].into_iter().collect::<Locations>();
+        assert!(known.is_none_or(|known| known.locations == header), "{at} {to:?}");
+    }
+    // Whoever shares hosts has the places of all.
+    let to = [Destination::parse("api.atlassian.com").unwrap()];
+    let shared = providers.locations_of(&path(all), &to, None).unwrap();
+    assert_eq!(shared.services, ["Confluence", "Jira"]);
+}

@@ -20,7 +20,7 @@ pub(super) async fn run(ui: &Ui, args: SetArgs) -> Result<(), Error> {
     let secret = vault.show(&args.path).await?;
     let before = secret.metadata.clone();
     let metadata = changed_metadata(before.clone(), &args.rule, &args.upkeep)?;
-    let metadata = completed(ui, metadata, args.upkeep.pattern.as_deref())?;
+    let metadata = completed(ui, metadata, &args.rule.locations, args.upkeep.pattern.as_deref())?;
     if metadata == before {
         let words = format!(
             "Nothing to change: {} is so already, or nothing was said of it. keyless secret set --help\n",
