@@ -87,7 +87,7 @@ pub use keyless_egress::{Explanation, Question};
 /// Where a forwarder's streams go on to.
 pub use keyless_guest::Link;
 /// A jail's init is the same executable.
-pub use keyless_jail::{close_on_exec_above_stderr, init_if_asked};
+pub use keyless_jail::{close_on_exec_above_stderr, init_if_asked, own_logins};
 /// Tools for agents.
 pub use keyless_mcp as mcp;
 /// The store below a vault.

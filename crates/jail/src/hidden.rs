@@ -1,8 +1,7 @@
 //! The well-known places of plaintext credentials, which a jail covers unless told otherwise.
 //!
-//! Tables, and nothing but: existence is looked at when the jail is made. The login of the agent
-//! itself (`~/.claude`, `~/.codex`, ..) is not in it, as the agent could not work without; nor
-//! is anything of Keyless's own, which the caller adds.
+//! Tables, and nothing but: existence is looked at when the jail is made. The agents' own logins are not hidden, as no
+//! agent could work without its own ([`own_logins`]); nor is anything of Keyless's own, which the caller adds.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -28,6 +27,16 @@ pub fn default_hidden(home: &Path, variable: impl Fn(&str) -> Option<OsString>) 
     hidden
 }
 
+/// Where agents keep what they log in with, which a jail leaves them: below `home` and where a variable has moved it.
+pub fn own_logins(home: &Path, variable: impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
+    let mut logins = below(home, OWN_IN_HOME);
+    for (name, default, files) in OWN_MOVED {
+        let moved = variable(name).map(PathBuf::from).filter(|folder| folder.is_absolute());
+        logins.extend(below(&moved.unwrap_or_else(|| home.join(default)), files));
+    }
+    logins
+}
+
 fn below_home(home: &Path) -> Vec<PathBuf> {
     let moved = MOVED.iter().flat_map(|(_, default, files)| below(&home.join(default), files));
     below(home, IN_HOME).into_iter().chain(moved).collect()
@@ -43,6 +52,16 @@ const MOVED: &[(&str, &str, &[&str])] = &[
     ("XDG_DATA_HOME", ".local/share", IN_DATA),
     ("CARGO_HOME", ".cargo", &["credentials", "credentials.toml"]),
     ("DOCKER_CONFIG", ".docker", IN_DOCKER),
+];
+
+/// Agents' own logins below the home directory.
+const OWN_IN_HOME: &[&str] = &[".gemini/oauth_creds.json"];
+
+/// Agents' own logins in folders that a variable moves. Of Copilot, several editors and agents read the one file.
+const OWN_MOVED: &[(&str, &str, &[&str])] = &[
+    ("CLAUDE_CONFIG_DIR", ".claude", &[".credentials.json"]),
+    ("CODEX_HOME", ".codex", &["auth.json"]),
+    ("XDG_CONFIG_HOME", ".config", &["github-copilot/apps.json", "github-copilot/hosts.json"]),
 ];
 
 /// Below the home directory.
@@ -194,6 +213,7 @@ const IN_CONFIG: &[&str] = &[
     "google-chrome",
     "google-chrome-beta",
     "google-chrome-unstable",
+    "hcloud/cli.toml",
     "helm/registry",
     "helm/registry.json",
     "hub",
@@ -300,10 +320,22 @@ mod tests {
         };
         let hidden = default_hidden(Path::new("/home/me"), variable);
         let holds = |path: &str| hidden.contains(&PathBuf::from(path));
+        assert!(holds("/elsewhere/hcloud/cli.toml"));
         assert!(holds("/elsewhere/gh") && holds("/home/me/.ssh") && holds("/etc/shadow"));
         assert!(holds("/home/me/.config/gh") && holds("/home/me/.docker/config.json"));
         assert!(holds("/home/me/.cargo/credentials.toml") && !holds("relative/config.json"));
         assert!(holds("/a/one") && holds("/b/two") && !holds("relative"));
+    }
+
+    #[test]
+    fn agents_keep_what_they_log_in_with() {
+        let variable = |name: &str| (name == "CODEX_HOME").then(|| "/elsewhere".into());
+        let logins = own_logins(Path::new("/home/me"), variable);
+        for login in ["/home/me/.claude/.credentials.json", "/elsewhere/auth.json"] {
+            assert!(logins.contains(&PathBuf::from(login)), "{login}");
+        }
+        let hidden = default_hidden(Path::new("/home/me"), variable);
+        assert!(logins.iter().all(|login| hidden.iter().all(|place| !login.starts_with(place))));
     }
 
     #[cfg(target_os = "linux")]

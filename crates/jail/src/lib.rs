@@ -43,7 +43,7 @@ use elsewhere as system;
 use linux as system;
 
 /// The table of plaintext credential files that a jail covers unless told otherwise.
-pub use hidden::default_hidden;
+pub use hidden::{default_hidden, own_logins};
 /// The same network and trust for a machine that is its own jail: a microVM guest.
 #[cfg(target_os = "linux")]
 pub use linux::{

@@ -35,6 +35,7 @@ pub(super) async fn checks(folder: &Path) -> Result<Vec<Check>, Error> {
     let mut checks = examine(&Places::from_environment()?, folder).await;
     checks.extend(values(folder).await);
     checks.extend(clients());
+    checks.extend(own_logins());
     checks.extend(hook());
     Ok(checks)
 }
@@ -117,6 +118,24 @@ fn clients() -> Vec<Check> {
         )];
     }
     tokens.iter().map(word).collect()
+}
+
+/// What agents log in with themselves, which every jail shows them: said once for all.
+fn own_logins() -> Option<Check> {
+    let home = env::home_dir()?;
+    let logins = keyless_daemon::own_logins(&home, |name| env::var_os(name));
+    let there = logins.iter().filter(|login| login.is_file());
+    let there: Vec<String> = there.map(|login| login.display().to_string()).collect();
+    if there.is_empty() {
+        return None;
+    }
+    let found = format!(
+        "an agent in keyless run can read what it logs in with itself ({})",
+        there.join(", ")
+    );
+    let remedy = "nothing, if it may; else keep its API key as a secret (--to api.anthropic.com --env ANTHROPIC_API_KEY, \
+                  --to api.openai.com --env OPENAI_API_KEY) and cover the file: keyless run --hide FILE";
+    Some(Check::other("clients.tokens", CheckState::Note, found, remedy))
 }
 
 /// Whether git asks before a commit; nothing outside of a repository.

@@ -73,6 +73,17 @@ fn a_home_in_order_is_told_so_and_every_fault_with_its_remedy() {
     assert!(!words.text().contains(&token));
 }
 
+/// A jail shows an agent what it logs in with, which nobody would look for.
+#[test]
+fn the_agents_own_logins_are_told_as_a_note() {
+    let world = World::with_token();
+    assert_state(&checks(&world, 0), "clients.tokens", "ok");
+    world.home.write("operator/.claude/.credentials.json", "{}").unwrap();
+    let words = world.keyless(&["doctor"]).run().text();
+    let told = words.lines().find(|line| line.contains(".claude/.credentials.json")).unwrap();
+    assert!(told.starts_with("note") && words.contains("--hide FILE"), "{words}");
+}
+
 /// As for an entry of index.toml: a rule that is none judges nothing, which nobody would see.
 #[test]
 fn a_stored_format_that_is_none_is_told() {
