@@ -75,9 +75,11 @@ impl From<&Error> for Fault {
 fn for_tools(code: Code) -> ForTools {
     let Remediation { actor, action: next, user_message, retryable } = code.remediation();
     match code {
+        // No row of the closed table: what an agent can do about it comes before what a person can.
         Code::SecretNotFound => ForTools {
-            actor,
-            next: "declare it in the project's .keyless/secrets.toml, or name one that secrets_list has",
+            actor: Actor::Agent,
+            next: "name one that secrets_list has, or suggest this one with secrets_propose_new_path, and a person \
+                   decides; a person can declare it in the project's .keyless/secrets.toml as well",
             user_message: "This project declares no such secret.",
             retryable,
         },
@@ -158,7 +160,9 @@ mod tests {
         let unknown = "unknown request_id: prov-0123456789ab";
         assert_eq!(told(Code::RequestNotFound, unknown).0, unknown);
         let word = |word: &str, actor, action| (word.to_owned(), actor, action);
-        assert_eq!(told(Code::SecretNotFound, ""), word("not-found", "user", "check_the_path"));
+        assert_eq!(told(Code::SecretNotFound, ""), word("not-found", "agent", "check_the_path"));
+        let not_found = Fault::from(&Error::new(Code::SecretNotFound)).remediation.user_message;
+        assert!(not_found.contains("secrets_propose_new_path"), "{not_found}");
         assert_eq!(told(Code::PathInvalid, "").0, "invalid-path");
         assert_eq!(told(Code::ManifestInvalid, "").0, "merge-failed");
         assert_eq!(told(Code::DiskFull, ""), word("disk-full", "user", "ask_user"));
