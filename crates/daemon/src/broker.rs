@@ -17,7 +17,7 @@ use keyless_core::{
 };
 use keyless_egress::{Engine, Session, SessionSecret, SessionSpec};
 use keyless_store::{AuditLog, Store};
-use keyless_vault::{Entries, RouterConfig, Secret, SourceConfig, Vault};
+use keyless_vault::{Entries, RouterConfig, Secret, SourceConfig, Succession, Vault};
 use serde::{Deserialize, Serialize};
 use tokio::task::AbortHandle;
 use uuid::Uuid;
@@ -496,10 +496,8 @@ impl Values for VaultValues {
                 let note = Some("its service gave the next one".to_owned());
                 vec![Draft { detail: Detail { note, ..Detail::default() }, ..entry }]
             });
-            match self.vault.put_successor(path, value, entries).await {
-                // Its source keeps its own values.
-                Err(error) if error.code() == Code::Usage => Ok(()),
-                outcome => outcome.map(drop),
+            match self.vault.put_successor(path, value, entries).await? {
+                Succession::KeptBySource | Succession::Stored(_) => Ok(()),
             }
         })
     }

@@ -70,8 +70,8 @@ pub use crate::{
     },
     upkeep::{EXPIRING_DAYS, Freshness, RotationMethod, Upkeep},
     vault::{
-        Conflicts, Entries, Envelope, Imported, Looked, NewSecret, Replacement, Secret, Vault,
-        Version,
+        Conflicts, Entries, Envelope, Imported, Looked, NewSecret, Replacement, Secret, Succession,
+        Vault, Version,
     },
     voucher::Voucher,
     weakness::Weakness,

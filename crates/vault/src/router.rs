@@ -292,17 +292,19 @@ impl Router {
         Ok(Asked::Value(value))
     }
 
-    /// Puts a value where it is kept. [`Code::Usage`] when the source, or `access`, does not allow it.
+    /// Puts a value where it is kept, if the source and `access` allow it.
     pub(crate) async fn put(
         &self,
         at: &At<'_>,
         value: &SecretValue,
         with: &Supply,
-    ) -> Result<(), Error> {
-        if !at.may_put(with).await {
+    ) -> Result<Put, Error> {
+        let may = at.may_put(with).await;
+        if !may.map_err(|fault| told(at.name, fault))? {
             let words =
                 SafeText::words("Keyless may only read from the source ").as_they_wrote(at.name);
-            return Err(Error::with(Code::Usage, words.and("; see access in sources.toml")));
+            let why = Error::with(Code::Usage, words.and("; see access in sources.toml"));
+            return Ok(Put::ReadOnly(why));
         }
         self.forget(value.path());
         let put = at.declared.backend.put(&at.reference, value, with);
@@ -310,7 +312,7 @@ impl Router {
         // Whoever asked in between got the one before, perhaps.
         self.forget(value.path());
         self.note(at.name, &given);
-        given.map_err(|fault| told(at.name, fault))
+        given.map(|()| Put::Given).map_err(|fault| told(at.name, fault))
     }
 
     /// What a declared source holds, in order; values are none of it. Asked are only those that say that they can tell.
@@ -319,7 +321,8 @@ impl Router {
             let words = SafeText::words("sources.toml has no source ").as_they_wrote(source);
             return Err(Error::with(Code::Usage, words));
         };
-        if !declared.may(Capabilities::LIST, with).await {
+        let may = declared.may(Capabilities::LIST, with).await;
+        if !may.map_err(|fault| told(source, fault))? {
             let words = "it can't say what it holds";
             return Err(told(source, SourceFault::new(State::Available, words)));
         }
@@ -455,18 +458,17 @@ impl At<'_> {
     }
 
     /// Whether the source takes values, and the operator lets Keyless give it some.
-    pub(crate) async fn may_put(&self, with: &Supply) -> bool {
+    pub(crate) async fn may_put(&self, with: &Supply) -> Result<bool, SourceFault> {
         self.declared.may(Capabilities::WRITE, with).await
     }
 
     async fn get(&self, with: &Supply) -> Result<Option<Fetched>, SourceFault> {
         let Declared { backend, .. } = self.declared;
         let asking = async move {
-            if !self
-                .declared
-                .masked(backend.asked_capabilities(with).await)
-                .contains(Capabilities::READ)
-            {
+            // A source that can't say what it can do says in its answer why.
+            let asked = backend.asked_capabilities(with).await;
+            let can = asked.unwrap_or_else(|_| backend.capabilities());
+            if !self.declared.masked(can).contains(Capabilities::READ) {
                 let words = "it says that it can't be read from; see CAN in keyless source list";
                 return Err(SourceFault::new(State::Available, words));
             }
@@ -474,6 +476,13 @@ impl At<'_> {
         };
         self.declared.within(Box::pin(asking)).await
     }
+}
+
+/// What became of a value that was to be put at a source.
+pub(crate) enum Put {
+    Given,
+    /// Keyless may only read there, as this says.
+    ReadOnly(Error),
 }
 
 impl Declared {
@@ -501,10 +510,13 @@ impl Declared {
         timeout(self.spec.deadline, work).await.unwrap_or_else(|_| Err(late()))
     }
 
-    /// Whether the source can do that, and the operator lets Keyless do it.
-    async fn may(&self, what: Capabilities, with: &Supply) -> bool {
-        let asked = timeout(self.spec.deadline, self.backend.asked_capabilities(with)).await;
-        self.masked(asked.unwrap_or_default()).contains(what)
+    /// Whether the source can do that, and the operator lets Keyless do it. A source that does not say has not said no.
+    async fn may(&self, what: Capabilities, with: &Supply) -> Result<bool, SourceFault> {
+        if !self.masked(what).contains(what) {
+            return Ok(false);
+        }
+        let can = self.within(self.backend.asked_capabilities(with)).await?;
+        Ok(self.masked(can).contains(what))
     }
 
     fn effective(&self) -> Capabilities {
@@ -597,7 +609,10 @@ fn told(name: &str, fault: SourceFault) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use keyless_core::Binding;
+
     use super::*;
+    use crate::source::{HttpAnswer, HttpFault, HttpRequest};
 
     #[test]
     fn a_handle_writes_a_reference_in_its_own_way() {
@@ -614,6 +629,65 @@ mod tests {
         ] {
             let is_written = written(reference).iter().any(|one| one == place);
             assert_eq!(is_written, fits, "{reference} {place}");
+        }
+    }
+
+    /// It takes values, and says so too late.
+    struct Slow;
+
+    impl Backend for Slow {
+        fn capabilities(&self) -> Capabilities {
+            Capabilities::READ.and(Capabilities::WRITE)
+        }
+
+        fn asked_capabilities<'a>(
+            &'a self,
+            _: &'a Supply,
+        ) -> Answer<'a, Result<Capabilities, SourceFault>> {
+            Box::pin(std::future::pending())
+        }
+
+        fn state<'a>(&'a self, _: &'a Supply) -> Answer<'a, State> {
+            Box::pin(std::future::pending())
+        }
+
+        fn get<'a>(
+            &'a self,
+            _: &'a str,
+            _: &'a Supply,
+        ) -> Answer<'a, Result<Option<Fetched>, SourceFault>> {
+            Box::pin(std::future::pending())
+        }
+    }
+
+    /// Who is told that a place takes no values gives up a value that only they have: a refresh token is good once.
+    #[tokio::test]
+    async fn a_source_that_hangs_has_not_said_that_it_takes_no_values() {
+        let config = RouterConfig::parse(
+            "[[source]]\nname = \"far\"\ntype = \"files\"\nfolder = \"/none\"\n",
+        );
+        let mut router = Router::new(config.unwrap(), &(Arc::new(Nobody) as _)).unwrap();
+        let declared = router.sources.get_mut("far").unwrap();
+        declared.backend = Box::new(Slow);
+        declared.spec.deadline = std::time::Duration::from_millis(20);
+        let (path, with) = (SecretPath::parse("team/auth/refresh").unwrap(), Supply::default());
+        let value = SecretValue::new(path.clone(), b"refresh-token-2".to_vec(), Binding::None);
+        let value = value.unwrap();
+        for (access, late) in [(Access::Read, false), (Access::ReadWrite, true)] {
+            router.sources.get_mut("far").unwrap().spec.access = access;
+            let Ok(Place::Source(at)) = router.place(&path, Some(("far", None))) else { panic!() };
+            let put = router.put(&at, &value, &with).await;
+            assert_eq!(matches!(put, Ok(Put::ReadOnly(_))), !late);
+            let told = put.err().map(|error| error.to_string());
+            assert_eq!(told.is_some_and(|told| told.contains("did not answer in time")), late);
+        }
+    }
+
+    struct Nobody;
+
+    impl SourceHttp for Nobody {
+        fn send(&self, _: HttpRequest) -> Answer<'_, Result<HttpAnswer, HttpFault>> {
+            Box::pin(async { Err(HttpFault::Unreachable) })
         }
     }
 

@@ -31,7 +31,7 @@ pub use self::{
     copying::{Conflicts, Imported, Replacement},
     entries::Entries,
     envelopes::Envelope,
-    secrets::{Looked, NewSecret, Secret},
+    secrets::{Looked, NewSecret, Secret, Succession},
     versions::Version,
 };
 use crate::{

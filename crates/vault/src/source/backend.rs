@@ -23,8 +23,11 @@ pub(crate) trait Backend: Send + Sync {
     fn capabilities(&self) -> Capabilities;
 
     /// What it can do, asked of it anew where it is the one to say.
-    fn asked_capabilities<'a>(&'a self, _with: &'a Supply) -> Answer<'a, Capabilities> {
-        Box::pin(async { self.capabilities() })
+    fn asked_capabilities<'a>(
+        &'a self,
+        _with: &'a Supply,
+    ) -> Answer<'a, Result<Capabilities, SourceFault>> {
+        Box::pin(async { Ok(self.capabilities()) })
     }
 
     /// What the source calls the secret `path`; `rest` is what the route's prefix left of it.

@@ -162,14 +162,14 @@ impl Backend for PluginSource {
         path.to_string()
     }
 
-    fn asked_capabilities<'a>(&'a self, with: &'a Supply) -> Answer<'a, Capabilities> {
+    fn asked_capabilities<'a>(
+        &'a self,
+        with: &'a Supply,
+    ) -> Answer<'a, Result<Capabilities, SourceFault>> {
         Box::pin(async move {
-            if let Ok(client) = self.client(with)
-                && let Ok(bits) = client.capabilities().await
-            {
-                self.capabilities.store(bits, Ordering::Relaxed);
-            }
-            self.capabilities()
+            let bits = self.client(with)?.capabilities().await.map_err(|error| fault(&error))?;
+            self.capabilities.store(bits, Ordering::Relaxed);
+            Ok(self.capabilities())
         })
     }
 
@@ -184,7 +184,8 @@ impl Backend for PluginSource {
 
     fn state<'a>(&'a self, with: &'a Supply) -> Answer<'a, State> {
         Box::pin(async move {
-            self.asked_capabilities(with).await;
+            // What is amiss shows in the next question.
+            let _ = self.asked_capabilities(with).await;
             let client = match self.client(with) {
                 Ok(client) => client,
                 Err(fault) => return fault.state,

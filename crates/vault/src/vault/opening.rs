@@ -10,7 +10,7 @@ use super::{Secret, Vault};
 use crate::{
     index::Indexed,
     metadata::SourceConfig,
-    router::{Asked, At, KeptAt, MadeOf, Place, Router, SourceReport},
+    router::{Asked, At, KeptAt, MadeOf, Place, Put, Router, SourceReport},
     source::{EnvSource, FileSource, Held, LocalSource, Reading, SecretsFile, Source, Supply},
 };
 
@@ -174,22 +174,22 @@ impl Vault {
         self.router.as_ref().map(Router::unread).unwrap_or_default()
     }
 
-    /// Puts a value where a routed secret is kept; `false` when that is the store.
-    pub(super) async fn put_at_source(&self, value: &SecretValue) -> Result<bool, Error> {
+    /// Puts a value where a routed secret is kept; nothing when that is the store.
+    pub(super) async fn put_at_source(&self, value: &SecretValue) -> Result<Option<Put>, Error> {
         let index = self.index().await?;
         let secret = index.find(value.path())?;
         let SourceConfig::Routed { source, reference } = &secret.metadata.source else {
-            return Ok(false);
+            return Ok(None);
         };
         let named = source.as_deref().map(|source| (source, reference.as_deref()));
         let router = self.router()?;
         match router.place(value.path(), named)? {
-            Place::Local => Ok(false),
+            Place::Local => Ok(None),
             Place::Source(at) => {
                 let supply = self.supply(router, at.source()).await?;
                 let put = router.put(&at, value, &supply).await;
                 self.keep_contacts(router).await;
-                put.map(|()| true)
+                put.map(Some)
             }
         }
     }

@@ -17,6 +17,7 @@ use crate::{
     key::Purpose,
     metadata::{Compromise, Metadata, SourceConfig},
     providers::{FormatVerdict, judge_format},
+    router::Put,
     seal::{self, Sealed},
     source::{Capability, MAX_VALUE_BYTES, Reading, SourceKind, refused, too_large},
 };
@@ -122,18 +123,25 @@ impl Vault {
         value: Zeroizing<Vec<u8>>,
         entries: Entries<'_, u32>,
     ) -> Result<u32, Error> {
-        self.put_by(Giver::Person, path, value, entries).await
+        match self.put_by(Giver::Person, path, value, entries).await? {
+            PutBy::Done(version) => Ok(version),
+            PutBy::Unwritable(why) => Err(why),
+        }
     }
 
     /// Puts what took a value's place by itself: the refresh token that a service gave for the last one. Who knew that one
-    /// may know this one, so a secret that is compromised stays so: [`Code::SecretCompromised`]. Else as [`Vault::put`].
+    /// may know this one, so a secret that is compromised stays so: [`Code::SecretCompromised`]. Else as [`Vault::put`];
+    /// that a place takes none from Keyless is no error, as nobody has to be told.
     pub async fn put_successor(
         &self,
         path: &SecretPath,
         value: Zeroizing<Vec<u8>>,
         entries: Entries<'_, u32>,
-    ) -> Result<u32, Error> {
-        self.put_by(Giver::Service, path, value, entries).await
+    ) -> Result<Succession, Error> {
+        match self.put_by(Giver::Service, path, value, entries).await? {
+            PutBy::Done(version) => Ok(Succession::Stored(version)),
+            PutBy::Unwritable(_) => Ok(Succession::KeptBySource),
+        }
     }
 
     async fn put_by(
@@ -142,34 +150,47 @@ impl Vault {
         path: &SecretPath,
         value: Zeroizing<Vec<u8>>,
         entries: Entries<'_, u32>,
-    ) -> Result<u32, Error> {
+    ) -> Result<PutBy, Error> {
         let now = Timestamp::now();
         let Secret { metadata, version, .. } = self.show(path).await?;
         giver.check(path, &metadata, version)?;
         if matches!(metadata.source, SourceConfig::Routed { .. }) {
             let handed = copied(path, &value, metadata.binding())?;
-            if self.put_at_source(&handed).await.map_err(not_stored)? {
-                let noted = self.note_put_at_source(giver, path, now, entries).await;
-                return noted.map_err(|error| half_done(path, &error));
+            match self.put_at_source(&handed).await.map_err(not_stored)? {
+                None => {}
+                Some(Put::Given) => {
+                    let noted = self.note_put_at_source(giver, path, now, entries).await;
+                    return noted.map(PutBy::Done).map_err(|error| half_done(path, &error));
+                }
+                Some(Put::ReadOnly(why)) => return Ok(PutBy::Unwritable(why)),
             }
+        } else if let Err(why) = refuse_own_values(&metadata) {
+            return Ok(PutBy::Unwritable(why));
         }
-        self.mutate(entries, |index| {
-            let secret = index.find(path)?;
-            giver.check(path, &secret.metadata, secret.current().map(|version| version.version))?;
-            let version = secret.next_version()?;
-            let row = self.seal_version(path, &secret.metadata, value, version, now)?;
-            let mut changes = vec![Change::InsertVersion(row)];
-            changes.extend(outlived(path, secret, secret.metadata.retention, now));
-            let forgets = secret.current().is_some() && secret.metadata.upkeep.expires_at.is_some();
-            if secret.pinned.is_some() || forgets {
-                let mut metadata = secret.metadata.clone();
-                metadata.upkeep.expires_at = None;
-                let row = to_row(path, &metadata, secret.created_at, now);
-                changes.push(Change::UpdateSecret(row));
-            }
-            Ok((changes, version))
-        })
-        .await
+        let done = self
+            .mutate(entries, |index| {
+                let secret = index.find(path)?;
+                giver.check(
+                    path,
+                    &secret.metadata,
+                    secret.current().map(|version| version.version),
+                )?;
+                let version = secret.next_version()?;
+                let row = self.seal_version(path, &secret.metadata, value, version, now)?;
+                let mut changes = vec![Change::InsertVersion(row)];
+                changes.extend(outlived(path, secret, secret.metadata.retention, now));
+                let forgets =
+                    secret.current().is_some() && secret.metadata.upkeep.expires_at.is_some();
+                if secret.pinned.is_some() || forgets {
+                    let mut metadata = secret.metadata.clone();
+                    metadata.upkeep.expires_at = None;
+                    let row = to_row(path, &metadata, secret.created_at, now);
+                    changes.push(Change::UpdateSecret(row));
+                }
+                Ok((changes, version))
+            })
+            .await;
+        done.map(PutBy::Done)
     }
 
     /// What is said of a secret once another source has its new value.
@@ -329,11 +350,7 @@ impl Vault {
         version: u32,
         now: Timestamp,
     ) -> Result<VersionRow, Error> {
-        let kind = metadata.source.kind();
-        if kind != SourceKind::Routed && !kind.capabilities().contains(&Capability::Write) {
-            let words = SafeText::words("the value is kept by the source ").and(kind.as_str());
-            return Err(Error::with(Code::Usage, words));
-        }
+        refuse_own_values(metadata)?;
         if value.len() > MAX_VALUE_BYTES {
             return Err(too_large(path));
         }
@@ -366,6 +383,22 @@ impl Vault {
         let copy = value.expose_for_sealing().to_vec();
         SecretValue::new(path.clone(), copy, to).map(|_| ()).map_err(|why| refused(path, why))
     }
+}
+
+/// What became of a value that took another's place by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Succession {
+    /// Its source has its own values, and Keyless may give it none.
+    KeptBySource,
+    /// It is in use: the store's version, or 0 where a source has it.
+    Stored(u32),
+}
+
+/// What became of a value that was put.
+enum PutBy {
+    Done(u32),
+    /// The secret's place takes none from Keyless, as this says.
+    Unwritable(Error),
 }
 
 /// Where a new value comes from.
@@ -402,6 +435,16 @@ impl Secret {
             rotated_at: secret.current().map(|version| version.created_at),
         }
     }
+}
+
+/// [`Code::Usage`] for a secret whose source keeps its own values, and takes none from anybody.
+fn refuse_own_values(metadata: &Metadata) -> Result<(), Error> {
+    let kind = metadata.source.kind();
+    if kind == SourceKind::Routed || kind.capabilities().contains(&Capability::Write) {
+        return Ok(());
+    }
+    let words = SafeText::words("the value is kept by the source ").and(kind.as_str());
+    Err(Error::with(Code::Usage, words))
 }
 
 /// A path is another secret's also while that one is removed.

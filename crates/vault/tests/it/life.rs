@@ -5,8 +5,8 @@ use std::{fs, os::unix::fs::PermissionsExt};
 use keyless_core::{Code, Error};
 use keyless_store::{AuditLog, Store};
 use keyless_vault::{
-    Entries, EnvName, Factor, KdfCost, Metadata, NewSecret, RecoveryPhrase, SourceConfig, Upkeep,
-    Vault, Warning,
+    Entries, EnvName, Factor, KdfCost, Metadata, NewSecret, RecoveryPhrase, SourceConfig,
+    Succession, Upkeep, Vault, Warning,
 };
 use zeroize::Zeroizing;
 
@@ -141,7 +141,8 @@ async fn what_was_said_meanwhile_stays(engine: Engine) {
     );
     assert_eq!(vault.show(&at).await.unwrap().metadata, compromised);
     assert_eq!(vault.put(&at, value("second-value"), Entries::untold()).await.unwrap(), 2);
-    assert_eq!(vault.put_successor(&at, value("third-value"), Entries::untold()).await.unwrap(), 3);
+    let third = vault.put_successor(&at, value("third-value"), Entries::untold()).await;
+    assert_eq!(third.unwrap(), Succession::Stored(3));
     assert_eq!(opened(vault, "team/github/token").await, "third-value");
 }
 
