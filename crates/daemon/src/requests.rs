@@ -5,7 +5,7 @@
 //! `core::approval`'s. Source: spec/secrets-through-mcp.md; reference/secrets.md, sections 12 and 18.
 
 use std::{
-    collections::HashSet,
+    collections::HashMap,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -42,6 +42,14 @@ const DRAWS: usize = 8;
 /// What tells a request from every other, also from one that has its name once it is swept.
 type Identity = (RequestId, Option<FullRequestId>);
 
+/// Whether the store has it too that a request is over.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kept {
+    /// It could not be written, so that another process, or the next one, would not know.
+    Owed,
+    Written,
+}
+
 /// What agents have asked, and what a person has said.
 pub(crate) struct Requests {
     store: Store,
@@ -50,7 +58,7 @@ pub(crate) struct Requests {
     /// Held while one is recorded, so that two who ask the same at once find each other.
     asking: tokio::sync::Mutex<()>,
     pace: Mutex<Pace>,
-    over: Mutex<HashSet<Identity>>,
+    over: Mutex<HashMap<Identity, Kept>>,
     taken_back: AtomicU64,
     changed: Notify,
 }
@@ -221,9 +229,10 @@ impl Requests {
     }
 
     /// Revokes an approval, or lifts a denial. [`Code::RequestSettled`] when it has no effect any more. A word for the
-    /// session goes whole, however many requests it has answered.
+    /// session goes whole, however many requests it has answered. What can't be written has no effect here all the
+    /// same, and is written when it is taken back once more.
     pub(crate) async fn take_back(&self, id: &RequestId) -> Result<Request, Error> {
-        let row = self.row(id).await?;
+        let row = self.stored(id).await?;
         let now = Timestamp::now();
         if !row.request.allows_use(now) && !row.request.denies(now) {
             let words = SafeText::default().and(id).and(" has no effect any more");
@@ -237,9 +246,10 @@ impl Requests {
                     && other.request.allows_use(now)
                     && is_good_for_session(&row.request, &other.request)
             };
-            for other in self.rows().await?.iter().filter(alike) {
-                self.take_one_back(other).await?;
-            }
+            let all = self.all_stored().await?;
+            let others = self.put_all_over(all.iter().filter(alike), Request::over).await;
+            let over = self.take_one_back(&row).await;
+            return others.and(over);
         }
         self.take_one_back(&row).await
     }
@@ -253,25 +263,21 @@ impl Requests {
 
     /// Ends what was approved for a session, and what it asked leave for, since the session has ended.
     pub(crate) async fn end_session(&self, session: &str) -> Result<(), Error> {
-        let now = Timestamp::now();
-        for row in self.rows().await?.iter().filter(|row| row.request.session == session) {
+        let (now, all) = (Timestamp::now(), self.all_stored().await?);
+        let ends = |row: &&RequestRow| {
             let request = &row.request;
             // A value or a proposal is of use to the next session as well, and goes on waiting.
             let asks = request.status(now) == Status::Pending && request.asked.is_permission();
-            if asks || request.allows_use(now) {
-                self.put_over(row, &request.abandoned(now)).await?;
-            }
-        }
-        Ok(())
+            request.session == session && (asks || request.allows_use(now))
+        };
+        self.put_all_over(all.iter().filter(ends), |request| request.abandoned(now)).await
     }
 
     /// Ends everything that was approved, whoever asked for it.
     pub(crate) async fn take_all_back(&self) -> Result<(), Error> {
-        let now = Timestamp::now();
-        for row in self.rows().await?.iter().filter(|row| row.request.allows_use(now)) {
-            self.put_over(row, &row.request.over()).await?;
-        }
-        Ok(())
+        let (now, all) = (Timestamp::now(), self.all_stored().await?);
+        let holds = |row: &&RequestRow| row.request.allows_use(now);
+        self.put_all_over(all.iter().filter(holds), Request::over).await
     }
 
     /// Uses up an approval for one use; `false` when somebody else has.
@@ -305,33 +311,72 @@ impl Requests {
         self.taken_back.load(Ordering::Acquire)
     }
 
-    async fn put_over(&self, row: &RequestRow, over: &Request) -> Result<bool, Error> {
-        if !self.over.lock().insert(identity(over)) {
-            return Ok(false);
+    /// Ends each of `rows`, though one can't be written; the first fault is told.
+    async fn put_all_over(
+        &self,
+        rows: impl Iterator<Item = &RequestRow>,
+        over: impl Fn(&Request) -> Request,
+    ) -> Result<(), Error> {
+        let mut all = Ok(());
+        for row in rows {
+            let put = self.put_over(row, &over(&row.request)).await;
+            all = all.and(put.map(drop));
         }
-        self.taken_back.fetch_add(1, Ordering::AcqRel);
+        all
+    }
+
+    async fn put_over(&self, row: &RequestRow, over: &Request) -> Result<bool, Error> {
+        {
+            let mut known = self.over.lock();
+            match known.get(&identity(over)) {
+                Some(Kept::Written) => return Ok(false),
+                // Whoever tried before was told that it could not be written.
+                Some(Kept::Owed) => {}
+                None => {
+                    known.insert(identity(over), Kept::Owed);
+                    self.taken_back.fetch_add(1, Ordering::AcqRel);
+                }
+            }
+        }
         // Whether or not it can be put on record: what is taken back is taken back.
         let new = self.sealed(over.clone());
         let won = self.store.replace_request(row, &new, Told::nothing()).await?;
+        self.over.lock().insert(identity(over), Kept::Written);
         self.changed.notify_waiters();
         Ok(won)
     }
 
-    /// Rows whose seal fits; what this process knows to be over is.
-    async fn rows(&self) -> Result<Vec<RequestRow>, Error> {
+    /// A row as the store has it, but for what it was told to be over.
+    async fn stored(&self, id: &RequestId) -> Result<RequestRow, Error> {
+        let found = self.store.request(id).await?.filter(|row| self.is_genuine(row));
+        let mut row = found.ok_or_else(|| unknown(id))?;
+        self.correct_if(&mut row, |kept| kept == Kept::Written);
+        Ok(row)
+    }
+
+    /// All rows as the store has them, but for those that it was told to be over.
+    async fn all_stored(&self) -> Result<Vec<RequestRow>, Error> {
         let mut rows = self.store.requests().await?;
         rows.retain(|row| self.is_genuine(row));
         for row in &mut rows {
-            self.correct(row);
+            self.correct_if(row, |kept| kept == Kept::Written);
+        }
+        Ok(rows)
+    }
+
+    /// Rows whose seal fits; what this process knows to be over is.
+    async fn rows(&self) -> Result<Vec<RequestRow>, Error> {
+        let mut rows = self.all_stored().await?;
+        for row in &mut rows {
+            self.correct_if(row, |_| true);
             self.keep_expired(row).await;
         }
         Ok(rows)
     }
 
     async fn row(&self, id: &RequestId) -> Result<RequestRow, Error> {
-        let found = self.store.request(id).await?.filter(|row| self.is_genuine(row));
-        let mut row = found.ok_or_else(|| unknown(id))?;
-        self.correct(&mut row);
+        let mut row = self.stored(id).await?;
+        self.correct_if(&mut row, |_| true);
         self.keep_expired(&mut row).await;
         Ok(row)
     }
@@ -355,8 +400,8 @@ impl Requests {
         self.voucher.fits(&RequestRow::sealed_bytes(&row.request), &row.seal)
     }
 
-    fn correct(&self, row: &mut RequestRow) {
-        if self.over.lock().contains(&identity(&row.request)) {
+    fn correct_if(&self, row: &mut RequestRow, counts: impl Fn(Kept) -> bool) {
+        if self.over.lock().get(&identity(&row.request)).is_some_and(|kept| counts(*kept)) {
             row.request = row.request.over();
         }
     }

@@ -113,6 +113,44 @@ async fn a_request_from_before_there_were_128_bits_is_answered_as_ever() {
     assert_eq!(settled.status(Timestamp::now()), Status::Cancelled);
 }
 
+/// It holds for nobody here at once; that the store does not know yet is told, and mended by taking it back again.
+#[tokio::test]
+async fn what_is_taken_back_is_written_by_another_try() {
+    let scene = Scene::new().await;
+    let requests = Requests::new(&scene.vault, scene.log.clone());
+    let path = SecretPath::parse("team/a/key").unwrap();
+    let ask = async |reason: &str| {
+        let asked = Asked::UseApproval { reason: reason.to_owned(), deed: None, per_call: false };
+        let asked = requests.ask("ses-1", Some(&path), asked, None).await.unwrap();
+        requests.settle(&asked.id, Decision::AllowSession).await.unwrap().id
+    };
+    let ids = [ask("to look").await, ask("to write").await];
+    let holding = async |requests: &Requests| {
+        let (all, now) = (requests.all().await.unwrap(), Timestamp::now());
+        all.iter().filter(|request| request.allows_use(now)).count()
+    };
+    sqlite(
+        &scene,
+        "CREATE TRIGGER full BEFORE UPDATE ON requests BEGIN SELECT raise(ABORT, 'no'); END",
+    );
+    requests.take_back(&ids[0]).await.unwrap_err();
+    let restarted = || Requests::new(&scene.vault, scene.log.clone());
+    assert_eq!((holding(&requests).await, holding(&restarted()).await), (0, 2));
+    sqlite(&scene, "DROP TRIGGER full");
+    requests.take_back(&ids[0]).await.unwrap();
+    assert_eq!((holding(&requests).await, holding(&restarted()).await), (0, 0));
+    let again = requests.take_back(&ids[0]).await.unwrap_err();
+    assert_eq!(again.code(), Code::RequestSettled);
+}
+
+/// Has another process do this at the store.
+fn sqlite(scene: &Scene, statement: &str) {
+    let script = "import sqlite3, sys\nsqlite3.connect(sys.argv[1]).executescript(sys.argv[2])";
+    let mut python = std::process::Command::new("python3");
+    python.args(["-c", script]).arg(scene.folder.path().join("store.db")).arg(statement);
+    assert!(python.status().unwrap().success());
+}
+
 async fn entries(scene: &Scene) -> usize {
     scene.log.flush().await.unwrap();
     let wanted = AuditQuery { action: Some(Action::Ask), ..AuditQuery::default() };
