@@ -138,6 +138,8 @@ impl Approver {
 
     /// Revokes an approval, or lifts a denial.
     pub async fn take_back(&self, id: &RequestId) -> Result<Shown, Error> {
+        // An answer that is being given settles what is alike: none of it comes after this.
+        let _turn = self.turn.lock().await;
         let over = self.requests.take_back(id).await?;
         Ok(self.show(&over, Timestamp::now()).await)
     }
@@ -597,6 +599,21 @@ mod tests {
         assert_eq!(all([&each_time, &of_another]).await, [(Status::Pending, false); 2]);
         approver.take_back(&second).await.unwrap();
         assert_eq!(all([&first, &second]).await, [(Status::Session, false); 2]);
+    }
+
+    /// An answer settles what is alike after it is settled itself: what is taken back in between would hold again.
+    #[tokio::test]
+    async fn nothing_is_taken_back_in_the_midst_of_an_answer() {
+        let (approver, _scene) = approver(Some(b"Qm7-xT4w9ZrK2bVp")).await;
+        let asked =
+            Asked::UseApproval { reason: "to look".to_owned(), deed: None, per_call: false };
+        let id = ask(&approver, asked).await;
+        approver.answer(&id, Answer::AllowSession, None).await.unwrap();
+        let turn = approver.turn.lock().await;
+        let brief = std::time::Duration::from_millis(50);
+        assert!(tokio::time::timeout(brief, approver.take_back(&id)).await.is_err());
+        drop(turn);
+        approver.take_back(&id).await.unwrap();
     }
 
     #[tokio::test]
