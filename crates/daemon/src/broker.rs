@@ -200,7 +200,6 @@ impl Broker {
         let broker = SessionBroker::new(values, self.log.clone(), agent("run", &id));
         let broker = Arc::new(broker.asking(Arc::clone(&self.requests) as _, caution));
         let paths: Vec<SecretPath> = chosen.iter().map(|secret| secret.path.clone()).collect();
-        broker.record_life(Action::SessionStart, paths.clone()).await?;
         let key = session_key()?;
         let mut secrets: Vec<SessionSecret> =
             chosen.iter().filter_map(|secret| session_secret(secret, &key)).collect();
@@ -218,10 +217,10 @@ impl Broker {
         let unnamed = unnamed(&chosen, asked_for, &variables, &key);
         secrets.extend(minted_slots(&secrets, &key)?);
         let conceal = self.value_files().await?;
-        // From here on nothing fails: what is open is closed by its owner.
         let port = Arc::clone(&broker) as _;
         let spec = SessionSpec { id, secrets, broker: port, ca: None, token: None };
-        let session = self.door.engine.open(spec)?;
+        let session = on_record(&self.door, &broker, paths.clone(), spec).await?;
+        // From here on nothing fails: what is open is closed by its owner.
         let follower = Follower {
             vault: Arc::clone(&self.vault),
             engine: Arc::clone(&self.door.engine),
@@ -416,6 +415,23 @@ impl Drop for OpenSession {
     }
 }
 
+/// Opens a session once its start is on record; one that can't be opened has its end there too.
+async fn on_record(
+    door: &EgressDoor,
+    broker: &SessionBroker,
+    paths: Vec<SecretPath>,
+    spec: SessionSpec,
+) -> Result<Arc<Session>, Error> {
+    broker.record_life(Action::SessionStart, paths).await?;
+    match door.engine.open(spec) {
+        Ok(session) => Ok(session),
+        Err(error) => {
+            let _ = broker.record_life(Action::SessionEnd, Vec::new()).await;
+            Err(error)
+        }
+    }
+}
+
 /// Opens a session without secrets, which needs no vault: just the jail, the zones and the log.
 pub async fn open_bare_session(places: &Places, door: EgressDoor) -> Result<OpenSession, Error> {
     let store = Store::create_or_open(&places.store_file()).await?;
@@ -423,12 +439,11 @@ pub async fn open_bare_session(places: &Places, door: EgressDoor) -> Result<Open
     let log = AuditLog::start(&store, None);
     let broker = SessionBroker::new(Arc::new(NoValues), log, agent("run", &id));
     let broker = Arc::new(broker);
-    broker.record_life(Action::SessionStart, Vec::new()).await?;
-    let port = Arc::clone(&broker) as _;
-    let spec = SessionSpec { id, secrets: Vec::new(), broker: port, ca: None, token: None };
-    let session = door.engine.open(spec)?;
     // No value is opened, and none lies open either.
     let conceal = RouterConfig::load(&places.sources_file())?.files()?;
+    let port = Arc::clone(&broker) as _;
+    let spec = SessionSpec { id, secrets: Vec::new(), broker: port, ca: None, token: None };
+    let session = on_record(&door, &broker, Vec::new(), spec).await?;
     let (variables, remove) = (Vec::new(), Vec::new());
     let trust_pem = door.trust_pem(&session);
     let (unnamed, asking, paths, following) = (Vec::new(), Vec::new(), Vec::new(), None);

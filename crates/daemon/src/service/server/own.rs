@@ -41,8 +41,14 @@ pub fn open_own_session<'a>(
     Box::pin(async move {
         let caution = Caution::of(broker.vault(), &places.index_file(), manifest).await?;
         let open = broker.open_session(wanted, inherited, caution).await?;
-        let tools = OwnTools::open(broker, places, config, &open, manifest, hide).await?;
-        Ok(SessionHandle::Local(open, Some(tools)))
+        match OwnTools::open(broker, places, config, &open, manifest, hide).await {
+            Ok(tools) => Ok(SessionHandle::Local(open, Some(tools))),
+            Err(error) => {
+                // Its start is on record.
+                let _ = open.end_with_its_broker().await;
+                Err(error)
+            }
+        }
     })
 }
 
@@ -71,7 +77,7 @@ impl OwnTools {
 
     /// Where the tools inside the jail ask.
     pub(crate) fn socket(&self) -> &PathBuf {
-        &self.tools.socket
+        self.tools.socket()
     }
 
     /// Ends the agent that they are.

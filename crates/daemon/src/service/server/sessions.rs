@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    future::Future,
     path::PathBuf,
     sync::{Arc, atomic::Ordering},
     time::Duration,
@@ -9,7 +10,7 @@ use std::{
 
 use data_encoding::HEXLOWER;
 use keyless_core::Error;
-use tokio::{sync::watch, task::JoinHandle};
+use tokio::{net::UnixListener, sync::watch, task::AbortHandle};
 
 use super::{
     super::protocol::{OURS, SessionOffer, Ticket},
@@ -29,18 +30,53 @@ pub(super) const DRAIN: Duration = Duration::from_secs(2);
 /// A session of one connection, and the sockets of its own: for its traffic, and for its tools.
 pub(super) struct Held {
     pub(super) open: OpenSession,
-    socket: PathBuf,
-    serving: JoinHandle<()>,
+    door: Door,
     tools: Tools,
 }
 
 /// The door for the tools inside a session's jail.
 pub(super) struct Tools {
     bound: Arc<Bound>,
-    pub(super) socket: PathBuf,
-    serving: JoinHandle<()>,
+    door: Door,
     /// What no agent's action sees until then.
     _hidden: Arc<[PathBuf]>,
+}
+
+/// A socket of a session. Once this is dropped nobody serves it, and its file is gone.
+struct Door {
+    socket: PathBuf,
+    serving: Option<AbortHandle>,
+}
+
+impl Door {
+    async fn bind(socket: PathBuf) -> Result<(Self, UnixListener), Error> {
+        let listener = bind_private(&socket).await?;
+        Ok((Self { socket, serving: None }, listener))
+    }
+
+    fn serve(&mut self, serving: impl Future<Output = ()> + Send + 'static) {
+        self.serving = Some(tokio::spawn(serving).abort_handle());
+    }
+
+    fn close(&self) {
+        if let Some(serving) = &self.serving {
+            serving.abort();
+        }
+        let _ = fs::remove_file(&self.socket);
+    }
+}
+
+impl Drop for Door {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl Tools {
+    /// Where they ask.
+    pub(super) fn socket(&self) -> &PathBuf {
+        &self.door.socket
+    }
 }
 
 impl Service {
@@ -70,19 +106,21 @@ impl Service {
         let index_file = self.places.index_file();
         let caution = Caution::of(self.broker.vault(), &index_file, manifest).await?;
         let open = self.broker.open_session(wanted, inherited, caution).await?;
-        let socket = self.places.runtime().join(format!("{}.sock", open.session.id()));
-        let listener = bind_private(&socket).await?;
-        let engine = Arc::clone(open.engine());
-        let session = Arc::clone(&open.session);
-        let serving = tokio::spawn(async move { engine.serve_unix(listener, session).await });
-        let tools = self.open_tools(&open, manifest, hidden).await?;
+        let (door, tools) = match self.open_doors(&open, manifest, hidden).await {
+            Ok(doors) => doors,
+            Err(error) => {
+                // Its start is on record.
+                let _ = open.end().await;
+                return Err(error);
+            }
+        };
         self.sessions.fetch_add(1, Ordering::Relaxed);
         let offer = SessionOffer {
             id: open.session.id().to_owned(),
             variables: open.variables.clone(),
             trust_pem: open.trust_pem.clone(),
-            socket: socket.clone(),
-            agent_socket: tools.socket.clone(),
+            socket: door.socket.clone(),
+            agent_socket: tools.socket().clone(),
             proxy_url: format!("http://{}@{}", open.session.proxy_credential(), self.proxy),
             conceal: open.conceal.clone(),
             remove: open.remove.clone(),
@@ -90,7 +128,21 @@ impl Service {
             asking: open.asking.clone(),
             version: Some(OURS.to_owned()),
         };
-        Ok((Held { open, socket, serving, tools }, offer))
+        Ok((Held { open, door, tools }, offer))
+    }
+
+    async fn open_doors(
+        self: &Arc<Self>,
+        open: &OpenSession,
+        manifest: Option<&str>,
+        hidden: Arc<[PathBuf]>,
+    ) -> Result<(Door, Tools), Error> {
+        let socket = self.places.runtime().join(format!("{}.sock", open.session.id()));
+        let (mut door, listener) = Door::bind(socket).await?;
+        let (engine, session) = (Arc::clone(open.engine()), Arc::clone(&open.session));
+        door.serve(async move { engine.serve_unix(listener, session).await });
+        let tools = self.open_tools(open, manifest, hidden).await?;
+        Ok((door, tools))
     }
 
     /// Opens the door for a session's tools. They are an agent from now on, which sees what the session was given.
@@ -102,15 +154,15 @@ impl Service {
     ) -> Result<Tools, Error> {
         let (session, secrets) = (open.session.id().to_owned(), open.paths.clone());
         let socket = self.places.runtime().join(format!("{session}.agent.sock"));
-        let listener = bind_private(&socket).await?;
-        let agent = self.nl.open_session(&session).await?;
         let own = manifest.map(caution::parse).transpose()?.unwrap_or_default();
+        let (mut door, listener) = Door::bind(socket).await?;
+        let agent = self.nl.open_session(&session).await?;
         let declared = own.required.into_iter().chain(own.optional).collect();
         let over = watch::Sender::new(false);
         let bound = Arc::new(Bound { session, agent, secrets, declared, over });
         let inside = Some(Arc::clone(&bound));
-        let serving = tokio::spawn(serve_tools(Arc::clone(self), listener, inside));
-        Ok(Tools { bound, socket, serving, _hidden: hidden })
+        door.serve(serve_tools(Arc::clone(self), listener, inside));
+        Ok(Tools { bound, door, _hidden: hidden })
     }
 
     /// Ends every session, its end on record; gives up waiting after [`DRAIN`].
@@ -130,8 +182,7 @@ impl Service {
     }
 
     pub(super) async fn close(&self, held: Held) {
-        held.serving.abort();
-        let _ = fs::remove_file(&held.socket);
+        held.door.close();
         self.close_tools(&held.tools).await;
         // The end could not be written: the session is closed all the same, and the log's fault
         // shows at the next use.
@@ -143,8 +194,7 @@ impl Service {
     pub(super) async fn close_tools(&self, tools: &Tools) {
         // Also for those who are connected already.
         tools.bound.over.send_replace(true);
-        tools.serving.abort();
-        let _ = fs::remove_file(&tools.socket);
+        tools.door.close();
         // Not to be written: it ends by its time, and nobody can speak as it any more.
         let _ = self.nl.close_session(&tools.bound.agent.instance_id).await;
     }

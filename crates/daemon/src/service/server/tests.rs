@@ -1,8 +1,9 @@
 //! Conversations over a pair of sockets.
 
-use std::time::Duration;
+use std::{sync::atomic::Ordering, time::Duration};
 
-use keyless_core::agent::InstanceId;
+use keyless_core::{agent::InstanceId, audit::Action};
+use keyless_store::AuditQuery;
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader},
@@ -195,4 +196,34 @@ async fn a_session_that_lasted_until_its_end_is_told_so_and_no_other() {
     // Who locked may know it, and end its command, before sessions have ended.
     assert_eq!(served.connect(None).say(&json!({ "call": "lock" })).await["answer"], "locked");
     assert_eq!(hang_up(locked).await, Value::Null);
+}
+
+/// What can't be opened to its end leaves no socket, nobody who serves one, and no session that never ends.
+#[tokio::test]
+async fn a_session_that_fails_to_open_leaves_nothing_behind() {
+    let served = Served::new().await;
+    served.service.places.prepare_runtime().unwrap();
+    let sockets = || {
+        let all = std::fs::read_dir(served.service.places.runtime()).unwrap();
+        all.filter(|file| file.as_ref().unwrap().path().extension().is_some_and(|e| e == "sock"))
+            .count()
+    };
+    let script = "import sqlite3, sys\nsqlite3.connect(sys.argv[1]).executescript(sys.argv[2])";
+    let trigger =
+        "CREATE TRIGGER full BEFORE INSERT ON agents BEGIN SELECT raise(ABORT, 'no'); END";
+    let mut python = std::process::Command::new("python3");
+    python.args(["-c", script]).arg(served.folder.path().join("store.db")).arg(trigger);
+    assert!(python.status().unwrap().success());
+    let hidden = Vec::new().into();
+    let opened = served.service.open(&Wanted::All, &[], None, hidden).await;
+    assert!(opened.is_err());
+    assert_eq!((sockets(), served.service.sessions.load(Ordering::Acquire)), (0, 0));
+    let log = served.service.broker.log();
+    log.flush().await.unwrap();
+    let all = served.service.broker.vault().store();
+    let lives = async |action| {
+        let wanted = AuditQuery { action: Some(action), ..AuditQuery::default() };
+        all.audit_query(&wanted).await.unwrap().len()
+    };
+    assert_eq!((lives(Action::SessionStart).await, lives(Action::SessionEnd).await), (1, 1));
 }
