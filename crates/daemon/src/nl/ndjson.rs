@@ -2,7 +2,8 @@
 //!
 //! A connection begins with a handshake that shows the credential; after that, messages are done at
 //! the same time and answered as they end, each naming what it answers. One task owns the way out, so
-//! that no line is cut by another. What is no message is answered, and the connection lives on.
+//! that no line is cut by another. What is no message is answered, and the connection lives on; only a line that does
+//! not end in time ends it, since its rest would be taken for a line of its own.
 
 use std::{sync::Arc, time::Duration};
 
@@ -41,12 +42,23 @@ pub(crate) async fn serve(
     session: Option<&Aid>,
     seat: Arc<Seat>,
 ) {
+    serve_within(LINE_TIME, service, from, to, session, seat).await;
+}
+
+async fn serve_within(
+    line_time: Duration,
+    service: Arc<NlService>,
+    from: impl AsyncRead + Send + Unpin,
+    to: impl AsyncWrite + Send + Unpin + 'static,
+    session: Option<&Aid>,
+    seat: Arc<Seat>,
+) {
     let (outbox, inbox) = mpsc::channel(OUTBOX);
     let writer = tokio::spawn(write_until_left(to, inbox, Arc::clone(&seat)));
     let presented = session.map(|aid| Arc::new(Presented::session(aid)));
     let room = Arc::new(Semaphore::new(AT_ONCE));
     let mut conversation = Conversation { service, presented, outbox, room, seat };
-    let mut lines = Lines { from: BufReader::new(from), line: Vec::new() };
+    let mut lines = Lines { from: BufReader::new(from), line: Vec::new(), line_time };
     while let Some(read) = lines.next().await {
         if conversation.take(read).await.is_none() {
             break;
@@ -66,14 +78,17 @@ struct Conversation {
 }
 
 impl Conversation {
-    /// Does one line; `None` when nobody hears any more.
+    /// Does one line; `None` when nobody hears any more, or nothing can be told apart any more.
     async fn take(&mut self, read: Read) -> Option<()> {
         let line = match read {
             Read::Line(line) => line,
             Read::Late => {
-                let words = SafeText::words("the line did not end within 30 seconds");
+                let words = SafeText::words(
+                    "the line did not end within 30 seconds, so the connection ends",
+                );
                 let fault = NlFault::new(Code::MessageMalformed, words);
-                return self.refuse(fault, Named::default()).await;
+                self.refuse(fault, Named::default()).await;
+                return None;
             }
             Read::TooLong => {
                 // On streams it is a malformed message, elsewhere one that is too large (C-36).
@@ -174,6 +189,7 @@ enum Read {
 struct Lines<R> {
     from: BufReader<R>,
     line: Vec<u8>,
+    line_time: Duration,
 }
 
 impl<R: AsyncRead + Unpin> Lines<R> {
@@ -185,7 +201,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
                 return None;
             }
             self.line.clear();
-            let read = timeout(LINE_TIME, read_line(&mut self.from, &mut self.line)).await;
+            let read = timeout(self.line_time, read_line(&mut self.from, &mut self.line)).await;
             match read {
                 Err(_) => return Some(Read::Late),
                 Ok(None) => return None,
@@ -238,5 +254,36 @@ async fn write_lines(mut to: impl AsyncWrite + Unpin, mut inbox: mpsc::Receiver<
         if to.write_all(line.as_bytes()).await.is_err() || to.flush().await.is_err() {
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, duplex, split};
+
+    use super::*;
+    use crate::nl::scene::Served;
+
+    /// Its rest would be taken for a line of its own.
+    #[tokio::test]
+    async fn a_line_that_does_not_end_in_time_ends_the_connection() {
+        let served = Served::new().await;
+        let (mut ours, theirs) = duplex(64 * 1024);
+        let (from, to) = split(theirs);
+        let (brief, service) = (Duration::from_millis(50), Arc::clone(&served.nl));
+        let serving = serve_within(brief, service, from, to, None, Arc::default());
+        let serving = async { timeout(Duration::from_secs(10), serving).await.unwrap() };
+        let talking = async {
+            ours.write_all(b"{\"half\": ").await.unwrap();
+            tokio::time::sleep(brief * 4).await;
+            // Who is gone hears none of it.
+            let _ = ours.write_all(b"\"a line\"}\n{}\n").await;
+            let mut told = String::new();
+            ours.read_to_string(&mut told).await.unwrap();
+            told
+        };
+        let ((), told) = tokio::join!(serving, talking);
+        assert_eq!(told.lines().count(), 1, "{told}");
+        assert!(told.contains("did not end within 30 seconds"), "{told}");
     }
 }
