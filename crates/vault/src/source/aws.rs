@@ -5,7 +5,7 @@
 //! a JSON object; or a parameter's name. What it holds is told by names alone, page by page: no value is asked for.
 //! Source: <https://docs.aws.amazon.com/secretsmanager/latest/apireference/API_GetSecretValue.html>
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
 use jiff::Timestamp;
 use keyless_core::{SafeText, SecretPath, SecretValue, SigV4Request, SigV4Signer, sigv4_digest};
@@ -19,7 +19,7 @@ use super::{
         Answer, Backend, Capabilities, Fetched, Held, MAX_HELD, SourceFault, State, holds_too_much,
         no_text,
     },
-    hashicorp::{browse_below, text_of},
+    hashicorp::{browse_below, quoted, text_of},
     http::{HttpAnswer, HttpRequest, SourceHttp},
     supply::{Setting, Supply},
 };
@@ -267,7 +267,7 @@ impl AwsSource {
         &self,
         reference: &str,
         name: &str,
-        quoted: &str,
+        quoted: &[u8],
         with: &Supply,
     ) -> Result<Option<()>, SourceFault> {
         let there = self.describe(reference, with).await?;
@@ -276,9 +276,9 @@ impl AwsSource {
         let written = |text: &str| serde_json::to_string(text).map_err(|_| unreadable());
         let key = key.map(|key| written(key).map(|key| format!("\"KeyId\":{key},"))).transpose()?;
         let (kind, key) = (written(kind)?, key.unwrap_or_default());
-        let body = format!(
-            "{{\"Name\":{name},\"Type\":{kind},{key}\"Overwrite\":true,\"Value\":{quoted}}}"
-        );
+        let before =
+            format!("{{\"Name\":{name},\"Type\":{kind},{key}\"Overwrite\":true,\"Value\":");
+        let body = around(&before, quoted);
         self.write("AmazonSSM.PutParameter", body, with).await
     }
 
@@ -288,13 +288,13 @@ impl AwsSource {
         &self,
         (target, field): (&str, &str),
         name: &str,
-        quoted: &str,
+        quoted: &[u8],
         with: &Supply,
     ) -> Result<Option<()>, SourceFault> {
         let token = request_token()?;
-        let body = format!(
-            "{{\"{field}\":{name},\"ClientRequestToken\":\"{token}\",\"SecretString\":{quoted}}}"
-        );
+        let before =
+            format!("{{\"{field}\":{name},\"ClientRequestToken\":\"{token}\",\"SecretString\":");
+        let body = around(&before, quoted);
         self.write(target, body, with).await
     }
 
@@ -302,10 +302,10 @@ impl AwsSource {
     async fn write(
         &self,
         target: &str,
-        body: String,
+        body: Zeroizing<Vec<u8>>,
         with: &Supply,
     ) -> Result<Option<()>, SourceFault> {
-        let answer = self.call(target, Zeroizing::new(body.into_bytes()), with).await?;
+        let answer = self.call(target, body, with).await?;
         if answer.status == 200 { Ok(Some(())) } else { refusal(&answer).map(|()| None) }
     }
 
@@ -447,7 +447,7 @@ impl Backend for AwsSource {
                 }
             };
             let Some(key) = key else { return Ok(Some(Fetched { bytes, lease: None })) };
-            let fields: BTreeMap<&str, &RawValue> = serde_json::from_slice(&bytes)
+            let fields: BTreeMap<Cow<'_, str>, &RawValue> = serde_json::from_slice(&bytes)
                 .map_err(|_| SourceFault::new(State::Available, NO_KEYS))?;
             let field = fields.get(key).map(|raw| text_of(raw)).transpose()?;
             Ok(field.map(|bytes| Fetched { bytes, lease: None }))
@@ -466,7 +466,7 @@ impl Backend for AwsSource {
                 return Err(SourceFault::new(State::Available, words));
             }
             let text = std::str::from_utf8(value.expose_to_its_source()).map_err(|_| no_text())?;
-            let quoted = Zeroizing::new(serde_json::to_string(text).map_err(|_| unreadable())?);
+            let quoted = quoted(text)?;
             let name = serde_json::to_string(reference).map_err(|_| unreadable())?;
             let written = match self.service {
                 AwsService::SecretsManager => {
@@ -491,6 +491,15 @@ impl Backend for AwsSource {
             })
         })
     }
+}
+
+/// A call's body that ends with a value, in room enough: what outgrows its room leaves a copy behind that nobody wipes.
+fn around(before: &str, quoted: &[u8]) -> Zeroizing<Vec<u8>> {
+    let mut body = Zeroizing::new(Vec::with_capacity(before.len() + quoted.len() + 1));
+    for part in [before.as_bytes(), quoted, b"}"] {
+        body.extend_from_slice(part);
+    }
+    body
 }
 
 /// Not there, which is no fault by itself; or why not: not allowed, not now, or not this one.

@@ -6,6 +6,7 @@
 //! in between. What it holds is told by its keys, folder by folder; no secret is read for that. Source: <https://developer.hashicorp.com/vault/api-docs/secret/kv/kv-v2>
 
 use std::{
+    borrow::Cow,
     collections::BTreeMap,
     sync::{Arc, Mutex},
     time::Duration,
@@ -86,7 +87,7 @@ struct Secret<'a> {
 #[derive(Deserialize)]
 struct Versioned<'a> {
     #[serde(borrow)]
-    data: Option<BTreeMap<&'a str, &'a RawValue>>,
+    data: Option<BTreeMap<Cow<'a, str>, &'a RawValue>>,
     metadata: Metadata,
 }
 
@@ -108,7 +109,7 @@ struct Keys {
 #[derive(Serialize)]
 struct Write<'a> {
     options: Options,
-    data: BTreeMap<&'a str, &'a RawValue>,
+    data: BTreeMap<Cow<'a, str>, &'a RawValue>,
 }
 
 #[derive(Serialize)]
@@ -348,9 +349,13 @@ impl Backend for VaultSource {
             let cas = old.as_ref().map_or(0, |old| old.data.metadata.version);
             let mut data = old.and_then(|old| old.data.data).unwrap_or_default();
             let text = std::str::from_utf8(value.expose_to_its_source()).map_err(|_| no_text())?;
-            let quoted = serde_json::value::to_raw_value(text).map_err(|_| unreadable())?;
-            data.insert(place.field, &quoted);
-            let mut body = Zeroizing::new(Vec::with_capacity(256 * 1024));
+            let quoted = quoted(text)?;
+            let quoted = serde_json::from_slice(&quoted).map_err(|_| unreadable())?;
+            data.insert(Cow::Borrowed(place.field), quoted);
+            // Room for all of it: what outgrows its room leaves a copy behind that nobody wipes.
+            let others = there.as_ref().map_or(0, |answer| answer.body.len());
+            let room = others + quoted.get().len() + 6 * place.field.len() + 256;
+            let mut body = Zeroizing::new(Vec::with_capacity(room));
             serde_json::to_writer(&mut *body, &Write { options: Options { cas }, data })
                 .map_err(|_| unreadable())?;
             let request = HttpRequest::new("POST", self.url(&place)).json(body);
@@ -401,6 +406,13 @@ pub(super) fn text_of(raw: &RawValue) -> Result<Zeroizing<Vec<u8>>, SourceFault>
     Ok(Zeroizing::new(raw.get().as_bytes().to_vec()))
 }
 
+/// A value as a string of JSON. Its room is that of the longest one, so that no shorter copy is left behind unwiped.
+pub(super) fn quoted(text: &str) -> Result<Zeroizing<Vec<u8>>, SourceFault> {
+    let mut quoted = Zeroizing::new(Vec::with_capacity(6 * text.len() + 2));
+    serde_json::to_writer(&mut *quoted, text).map_err(|_| unreadable())?;
+    Ok(quoted)
+}
+
 /// Percent-encodes everything but what a path of ours has.
 fn escaped(path: &str) -> String {
     const KEPT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'/');
@@ -437,6 +449,49 @@ mod tests {
     impl SourceHttp for Nobody {
         fn send(&self, _: HttpRequest) -> Answer<'_, Result<HttpAnswer, HttpFault>> {
             Box::pin(async { Err(HttpFault::Unreachable) })
+        }
+    }
+
+    /// A server with one secret, which says what it was told to keep.
+    struct Kept(&'static str, Mutex<Vec<u8>>);
+
+    impl SourceHttp for Kept {
+        fn send(&self, request: HttpRequest) -> Answer<'_, Result<HttpAnswer, HttpFault>> {
+            if request.method == "POST" {
+                *self.1.lock().unwrap() = request.body.to_vec();
+            }
+            let body = Zeroizing::new(self.0.as_bytes().to_vec());
+            Box::pin(async move { Ok(HttpAnswer { status: 200, body }) })
+        }
+    }
+
+    /// Writers of JSON may escape any letter of a key: Go's do so with `&`, PHP's with what is no ASCII.
+    #[tokio::test]
+    async fn a_field_is_found_whose_name_is_escaped() {
+        let body = r#"{"data":{"data":{"a\u0026b":"value-of-it","gr\u00fcn":"other"},"metadata":{"version":3}}}"#;
+        let http = Arc::new(Kept(body, Mutex::default()));
+        let settings = "addr = \"https://v.test\"".parse().unwrap();
+        let source = VaultSource::new(&settings, Arc::clone(&http) as _).unwrap();
+        let path = SecretPath::parse("team/api/token").unwrap();
+        let value = |text: &str| {
+            let bytes = text.as_bytes().to_vec();
+            SecretValue::new(path.clone(), bytes, keyless_core::Binding::None).unwrap()
+        };
+        let with = Supply::new(Some(value("token")), Vec::new());
+        let got = source.get("api#a&b", &with).await.unwrap().unwrap();
+        assert_eq!(got.bytes.as_slice(), b"value-of-it");
+        source.put("api#a&b", &value("fre\"sh"), &with).await.unwrap();
+        let kept: serde_json::Value = serde_json::from_slice(&http.1.lock().unwrap()).unwrap();
+        let data = serde_json::json!({ "a&b": "fre\"sh", "grün": "other" });
+        assert_eq!((&kept["data"], &kept["options"]["cas"]), (&data, &serde_json::json!(3)));
+    }
+
+    #[test]
+    fn a_quoted_value_never_outgrows_its_room() {
+        for text in ["plain", "\u{1}\u{2}\u{1f}", "\"\\\n", "grün"] {
+            let quoted = quoted(text).unwrap();
+            assert_eq!(quoted.capacity(), 6 * text.len() + 2, "{text:?}");
+            assert_eq!(serde_json::from_slice::<String>(&quoted).unwrap(), text);
         }
     }
 

@@ -162,3 +162,19 @@ async fn a_fault_of_one_secret_is_none_of_the_source() {
         assert!(told.2.contains(words), "{body}: {}", told.2);
     }
 }
+
+/// Writers of JSON may escape any letter of a key.
+#[tokio::test]
+async fn a_key_is_found_that_is_escaped() {
+    const ESCAPED: Answers = &[(
+        "GetSecretValue",
+        200,
+        r#"{"SecretString":"{\"a\\u0026b\":\"value-of-it\",\"c\":\"other\"}"}"#,
+    )];
+    let http = Arc::new(Aws(ESCAPED, Mutex::default()));
+    let source = source(AwsService::SecretsManager, &http);
+    for (reference, value) in [("api#a&b", "value-of-it"), ("api#c", "other")] {
+        let got = source.get(reference, &with_key()).await.unwrap().unwrap();
+        assert_eq!(got.bytes.as_slice(), value.as_bytes(), "{reference}");
+    }
+}
