@@ -22,11 +22,15 @@ use crate::{
 
 /// A plugin's process; killed when this is dropped.
 pub(super) struct Process {
+    group: Group,
     child: Child,
     stdin: ChildStdin,
     stdout: BufReader<ChildStdout>,
     _program: Program,
 }
+
+/// A plugin and all that it started, killed when it is dropped: it may have died and left the others.
+struct Group(Option<Pid>);
 
 impl Process {
     pub(super) async fn spawn(launch: &Launch) -> Result<Self, ClientError> {
@@ -46,6 +50,7 @@ impl Process {
             .spawn()
             .map_err(unstartable)?;
         program.started();
+        let group = Group(child.id().and_then(|id| Pid::from_raw(id.cast_signed())));
         let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
         if let Some(mut stderr) = child.stderr.take() {
             tokio::spawn(async move {
@@ -54,7 +59,7 @@ impl Process {
             });
         }
         let (Some(stdin), Some(stdout)) = (stdin, stdout) else { return Err(ClientError::Died) };
-        Ok(Self { child, stdin, stdout: BufReader::new(stdout), _program: program })
+        Ok(Self { group, child, stdin, stdout: BufReader::new(stdout), _program: program })
     }
 
     pub(super) fn is_alive(&mut self) -> bool {
@@ -89,19 +94,17 @@ impl Process {
 
     /// Asks the process to go, and makes it go when it has not after `grace`.
     pub(super) async fn end(mut self, grace: Duration) {
-        let group = self.child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
         if !grace.is_zero() {
             // Before stdin ends, so that a plugin that listens for it is asked and not surprised.
-            signal(group, Signal::TERM);
+            self.group.signal(Signal::TERM);
             drop(self.stdin);
             if tokio::time::timeout(grace, self.child.wait()).await.is_ok() {
-                // What it has started and not taken along.
-                signal(group, Signal::KILL);
+                // What it has started and not taken along goes with the group.
                 return;
             }
         }
         // The whole group: what the plugin has started goes with it.
-        signal(group, Signal::KILL);
+        drop(self.group);
         let _ = self.child.wait().await;
     }
 
@@ -124,9 +127,17 @@ impl Process {
     }
 }
 
-fn signal(group: Option<Pid>, signal: Signal) {
-    if let Some(group) = group {
-        // It may be gone already.
-        let _ = kill_process_group(group, signal);
+impl Group {
+    fn signal(&self, signal: Signal) {
+        if let Some(group) = self.0 {
+            // It may be gone already.
+            let _ = kill_process_group(group, signal);
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.signal(Signal::KILL);
     }
 }

@@ -189,6 +189,27 @@ async fn what_was_asked_is_done_to_its_end_though_nobody_waits() {
     until_it_ended(&fs::read_to_string(&mark).unwrap()).await;
 }
 
+/// Nobody asks it for an answer then, and the next question starts another one.
+#[tokio::test]
+async fn a_plugin_that_dies_between_questions_leaves_nothing_behind() {
+    let mark = tempfile::tempdir().unwrap();
+    let (own, helper) = (mark.path().join("own"), mark.path().join("helper"));
+    let hook = format!(
+        "if params.get('reference') == 'last':
+        import subprocess, threading
+        sleep = subprocess.Popen(['sleep', '3600'], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        open({helper:?}, 'w').write(str(sleep.pid))
+        open({own:?}, 'w').write(str(os.getpid()))
+        threading.Timer(0.2, os._exit, [1]).start()"
+    );
+    let scene = Scene::new("", &hook);
+    let client = scene.client();
+    assert!(client.get("last").await.unwrap().is_none());
+    until_it_ended(&fs::read_to_string(&own).unwrap()).await;
+    assert!(client.get("next").await.unwrap().is_none());
+    until_it_ended(&fs::read_to_string(&helper).unwrap()).await;
+}
+
 /// More than any pipe holds: a plugin that writes it would stand still if nobody read.
 #[tokio::test]
 async fn stderr_is_drained() {
