@@ -1,7 +1,12 @@
 //! Adds a source to the operator's `sources.toml`, or takes one out. What stands there already stays as it was written,
 //! and a file that would not be usable is never written.
 
-use std::{fs, io, net::IpAddr, sync::Arc};
+use std::{
+    fs::{self, File},
+    io,
+    net::IpAddr,
+    sync::Arc,
+};
 
 use keyless_core::{Code, Error, SafeText, SecretPath};
 use keyless_vault::{
@@ -12,7 +17,7 @@ use toml_edit::{ArrayOfTables, DocumentMut, Item, Table, TableLike, value};
 
 use crate::{
     places::{Places, unusable},
-    whole_file::write_whole,
+    whole_file::{folder_of, rewrite_whole, write_whole},
 };
 
 /// Settings that would be a credential in a file; it is a secret of the store instead.
@@ -43,6 +48,7 @@ pub struct NewSource {
 /// Fails with [`Code::Usage`] when its name is taken, another default stands or what is said of it can't be used, and
 /// with [`Code::SourcesInvalid`] when the file could not be used before; nothing is written.
 pub fn declare_source(places: &Places, new: &NewSource) -> Result<(), Error> {
+    let _turn = Turn::take(places)?;
     let mut document = read(places)?;
     if let Some((name, _)) =
         new.settings.iter().find(|(name, _)| CREDENTIALS.contains(&name.as_str()))
@@ -128,6 +134,7 @@ pub fn declare_source(places: &Places, new: &NewSource) -> Result<(), Error> {
 ///
 /// Fails with [`Code::Usage`] while something is kept there, or the file names it elsewhere.
 pub fn undeclare_source(places: &Places, name: &str, secrets: &[Secret]) -> Result<(), Error> {
+    let _turn = Turn::take(places)?;
     let mut document = read(places)?;
     if !sources(&document).any(|table| is(table, "name", name)) {
         let words = SafeText::words("sources.toml has no source ").as_they_wrote(name);
@@ -195,11 +202,33 @@ fn write(places: &Places, document: &DocumentMut) -> Result<(), Error> {
         to_look_at(RouterConfig::load(&file)?)?;
         return Err(Error::with(Code::Usage, fault));
     }
-    let failed = |error: io::Error| unusable(&file, &error);
-    if let Some(folder) = file.parent() {
-        fs::create_dir_all(folder).map_err(failed)?;
+    let written = match rewrite_whole(&file, text.as_bytes()) {
+        // A link that leads nowhere is no place for one of ours.
+        Err(error) if error.kind() == io::ErrorKind::NotFound && !file.is_symlink() => {
+            write_whole(&file, text.as_bytes(), 0o600)
+        }
+        written => written,
+    };
+    written.map_err(|error| unusable(&file, &error))
+}
+
+/// Nobody else changes the file while this lives: of two at once, the second would write over what the first one wrote.
+struct Turn {
+    _folder: File,
+}
+
+impl Turn {
+    /// Waits for it. It is the folder's, since the file's name comes to lead to another file with each change.
+    fn take(places: &Places) -> Result<Self, Error> {
+        let folder = folder_of(&places.sources_file());
+        let take = || {
+            fs::create_dir_all(&folder)?;
+            let opened = File::open(&folder)?;
+            opened.lock()?;
+            Ok(Self { _folder: opened })
+        };
+        take().map_err(|error| unusable(&folder, &error))
     }
-    write_whole(&file, text.as_bytes(), 0o600).map_err(failed)
 }
 
 /// The sources that a file declares, to look at them alone: none that is asked over HTTP answers.
@@ -262,7 +291,48 @@ fn misshapen() -> Error {
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        os::unix::fs::{PermissionsExt as _, symlink},
+        thread,
+    };
+
     use super::*;
+
+    fn files_at(number: usize) -> NewSource {
+        let settings = vec![("folder".to_owned(), format!("/mnt/{number}"))];
+        let name = format!("mounted-{number}");
+        NewSource { name, kind: "files".to_owned(), settings, ..NewSource::default() }
+    }
+
+    #[test]
+    fn the_operators_link_and_mode_stay() {
+        let home = tempfile::tempdir().unwrap();
+        let places = Places::below(home.path());
+        declare_source(&places, &files_at(0)).unwrap();
+        let (file, kept) = (places.sources_file(), home.path().join("kept.toml"));
+        let mode = |file: &std::path::Path| fs::metadata(file).unwrap().permissions().mode();
+        assert_eq!(mode(&file) & 0o777, 0o600);
+        fs::rename(&file, &kept).unwrap();
+        fs::set_permissions(&kept, fs::Permissions::from_mode(0o640)).unwrap();
+        symlink(&kept, &file).unwrap();
+        declare_source(&places, &files_at(1)).unwrap();
+        undeclare_source(&places, "mounted-0", &[]).unwrap();
+        assert!(file.is_symlink() && mode(&kept) & 0o777 == 0o640);
+        assert!(fs::read_to_string(&kept).unwrap().contains("mounted-1"));
+    }
+
+    #[test]
+    fn of_many_at_once_none_is_lost() {
+        let home = tempfile::tempdir().unwrap();
+        let places = Places::below(home.path());
+        thread::scope(|scope| {
+            for number in 0..16 {
+                let places = &places;
+                scope.spawn(move || declare_source(places, &files_at(number)).unwrap());
+            }
+        });
+        assert_eq!(sources(&read(&places).unwrap()).count(), 16);
+    }
 
     #[test]
     fn without_tls_a_source_is_on_this_machine() {
