@@ -78,7 +78,7 @@ fn a_home_in_order_is_told_so_and_every_fault_with_its_remedy() {
 fn the_agents_own_logins_are_told_as_a_note() {
     let world = World::with_token();
     assert_state(&checks(&world, 0), "clients.tokens", "ok");
-    world.home.write("operator/.claude/.credentials.json", "{}").unwrap();
+    world.home.write("home/.claude/.credentials.json", "{}").unwrap();
     let words = world.keyless(&["doctor"]).run().text();
     let told = words.lines().find(|line| line.contains(".claude/.credentials.json")).unwrap();
     assert!(told.starts_with("note") && words.contains("--hide FILE"), "{words}");
