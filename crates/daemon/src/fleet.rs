@@ -24,7 +24,9 @@ use std::{
 
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
-use keyless_core::{Code, Error, Placeholder, SafeText, SecretPath, SessionId, SessionKey};
+use keyless_core::{
+    Code, Error, ForwardToken, Placeholder, SafeText, SecretPath, SessionId, SessionKey,
+};
 use keyless_egress::SessionSecret;
 use keyless_guest::raise_open_files;
 use keyless_store::{AuditLog, Store};
@@ -156,19 +158,11 @@ async fn start(places: &Places, spec: FleetSpec) -> Result<Fleet, Error> {
     let traces = spec.collector.map(|url| Traces::start(url, &config, &spec.notes)).transpose()?;
     let door = EgressDoor::for_catalog(&config, &catalog)?;
     let values = Arc::new(Mounted::new(MountedValues::new(&spec.secrets_dir), catalog));
-    let checked = values.check(&values.catalog()).await.map_err(|error| match error.code() {
-        // No source of a store is behind it: the file itself is what there is to look at.
-        Code::SecretUnavailable => Error::with(Code::PathUnusable, error.detail().clone()),
-        _ => error,
-    });
-    for warning in checked? {
+    for warning in check_values(&values).await? {
         spec.notes.write(Note::Warning { text: &warning });
     }
     // Before anything is on record of a sidecar that can't be there.
-    let mut bound = Vec::new();
-    for place in spec.listen {
-        bound.push(Bound::to(place, forward_token.as_ref()).await?);
-    }
+    let bound = bind_all(spec.listen, forward_token.as_ref()).await?;
     let metrics_door = match spec.metrics_listen {
         None => None,
         Some(address) => Some(bind_tcp(address).await?),
@@ -242,6 +236,25 @@ async fn start(places: &Places, spec: FleetSpec) -> Result<Fleet, Error> {
         fleet.serve(place)?;
     }
     Ok(fleet)
+}
+
+/// What is to be said of the mounted values. No source of a store is behind one: its file is what there is to look at.
+async fn check_values(values: &Mounted) -> Result<Vec<String>, Error> {
+    values.check(&values.catalog()).await.map_err(|error| match error.code() {
+        Code::SecretUnavailable => Error::with(Code::PathUnusable, error.detail().clone()),
+        _ => error,
+    })
+}
+
+async fn bind_all(
+    places: Vec<FleetListen>,
+    token: Option<&ForwardToken>,
+) -> Result<Vec<Bound>, Error> {
+    let mut bound = Vec::new();
+    for place in places {
+        bound.push(Bound::to(place, token).await?);
+    }
+    Ok(bound)
 }
 
 /// How often it is looked at whether the authority has another certificate. Each is good for a day more than that.
