@@ -22,7 +22,7 @@ const MORE: u8 = 1;
 const LAST: u8 = 0;
 
 /// Why a channel does not go on.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) enum ChannelError {
     /// The connection ended.
     Broken,
@@ -36,6 +36,13 @@ impl From<io::Error> for ChannelError {
     fn from(_: io::Error) -> Self {
         Self::Broken
     }
+}
+
+/// Whose end it is.
+#[derive(Clone, Copy)]
+enum Side {
+    Operator,
+    Broker,
 }
 
 /// What an operator's program has said first, and waits for.
@@ -53,7 +60,7 @@ pub(super) struct Channel<S> {
 impl Greeting {
     /// Gives the first word, for the broker.
     pub(super) fn new(voucher: &Voucher) -> Result<(Self, Vec<u8>), ChannelError> {
-        let mut noise = handshake(voucher, |noise| noise.build_initiator())?;
+        let mut noise = handshake(voucher, Side::Operator)?;
         let word = next_word(&mut noise)?;
         Ok((Self(noise), word))
     }
@@ -75,7 +82,7 @@ pub(super) fn answered(
     voucher: &Voucher,
     word: &[u8],
 ) -> Result<(Vec<u8>, Answering), ChannelError> {
-    let mut noise = handshake(voucher, |noise| noise.build_responder())?;
+    let mut noise = handshake(voucher, Side::Broker)?;
     read_word(&mut noise, word)?;
     let answer = next_word(&mut noise)?;
     Ok((answer, Answering(noise.into_transport_mode().map_err(unproven)?)))
@@ -88,13 +95,15 @@ impl Answering {
     }
 }
 
-fn handshake(
-    voucher: &Voucher,
-    build: fn(Builder<'_>) -> Result<snow::HandshakeState, snow::Error>,
-) -> Result<snow::HandshakeState, ChannelError> {
+fn handshake(voucher: &Voucher, side: Side) -> Result<snow::HandshakeState, ChannelError> {
     let key = voucher.shared_key(PURPOSE);
     let pattern = PATTERN.parse().map_err(unproven)?;
-    build(Builder::new(pattern).psk(0, &key).map_err(unproven)?).map_err(unproven)
+    let builder = Builder::new(pattern).psk(0, &key).map_err(unproven)?;
+    let built = match side {
+        Side::Operator => builder.build_initiator(),
+        Side::Broker => builder.build_responder(),
+    };
+    built.map_err(unproven)
 }
 
 fn next_word(noise: &mut snow::HandshakeState) -> Result<Vec<u8>, ChannelError> {
@@ -178,9 +187,7 @@ mod tests {
     use crate::scene::Scene;
 
     /// An operator's end and a broker's, over what somebody between them has in hand.
-    async fn ends(
-        scene: &Scene,
-    ) -> (Channel<DuplexStream>, Channel<DuplexStream>, [DuplexStream; 2]) {
+    fn ends(scene: &Scene) -> (Channel<DuplexStream>, Channel<DuplexStream>, [DuplexStream; 2]) {
         let voucher = scene.vault.operator_voucher();
         let (ours, between_us) = duplex(1 << 20);
         let (theirs, between_them) = duplex(1 << 20);
@@ -201,7 +208,7 @@ mod tests {
     #[tokio::test]
     async fn messages_of_every_length_arrive_and_none_is_readable_between() {
         let scene = Scene::new().await;
-        let (mut ours, mut theirs, [mut here, mut there]) = ends(&scene).await;
+        let (mut ours, mut theirs, [mut here, mut there]) = ends(&scene);
         let whole = LARGEST - TAG - 1;
         for length in [0, 1, whole - 1, whole, whole + 1, 3 * whole] {
             let message: Vec<u8> = b"SENTINEL".iter().copied().cycle().take(length).collect();
@@ -222,7 +229,7 @@ mod tests {
     #[tokio::test]
     async fn who_stands_between_can_add_nothing() {
         let scene = Scene::new().await;
-        let (mut ours, mut theirs, [mut here, mut there]) = ends(&scene).await;
+        let (mut ours, mut theirs, [mut here, mut there]) = ends(&scene);
         ours.send(b"one").await.unwrap();
         let said = part(&mut here).await;
         there.write_all(&said).await.unwrap();
@@ -230,7 +237,7 @@ mod tests {
         there.write_all(&said).await.unwrap();
         assert!(matches!(theirs.receive(9).await, Err(ChannelError::Unproven)), "said again");
 
-        let (mut ours, mut theirs, [mut here, mut there]) = ends(&scene).await;
+        let (mut ours, mut theirs, [mut here, mut there]) = ends(&scene);
         ours.send(b"one").await.unwrap();
         let mut said = part(&mut here).await;
         *said.last_mut().unwrap() ^= 1;

@@ -33,7 +33,7 @@ pub enum ApproverHandle {
     /// In this process: no broker runs, and requests wait in the store.
     Local(Box<Approver>),
     /// At the broker, which tells those who wait at once.
-    Remote(RemoteApprover),
+    Remote(Box<RemoteApprover>),
 }
 
 /// The channel to a broker that has opened the same vault.
@@ -44,9 +44,8 @@ impl ApproverHandle {
     pub async fn open(places: &Places, vault: impl Into<Arc<Vault>>) -> Result<Self, Error> {
         let vault = vault.into();
         if let Ok(stream) = connect_unix(&places.operator_socket()).await {
-            return RemoteApprover::greet(stream, &vault.operator_voucher())
-                .await
-                .map(Self::Remote);
+            let remote = RemoteApprover::greet(stream, &vault.operator_voucher()).await?;
+            return Ok(Self::Remote(Box::new(remote)));
         }
         let approver = Approver::new(vault).checking(places);
         // A file that can't be read keeps nobody from an answer; whoever opens a broker by it is told.

@@ -124,7 +124,7 @@ impl Conversation<'_> {
                 Err(error) => Err(error),
             };
             drop(under_way);
-            send_line(&mut stream, &reply.unwrap_or_else(told)).await?;
+            send_line(&mut stream, &reply.unwrap_or_else(|error| told(&error))).await?;
         }
     }
 
@@ -164,7 +164,8 @@ impl Conversation<'_> {
                 Err(error) => Err(error),
             };
             drop(under_way);
-            let Answered { reply, following } = answered.unwrap_or_else(|error| told(error).into());
+            let Answered { reply, following } =
+                answered.unwrap_or_else(|error| told(&error).into());
             channel.send(&serde_json::to_vec(&reply).map_err(io::Error::from)?).await?;
             for shown in following {
                 channel.send(&serde_json::to_vec(&shown).map_err(io::Error::from)?).await?;
@@ -242,7 +243,7 @@ fn unreadable() -> Error {
     Error::with(Code::BadRequest, SafeText::words(UNREADABLE_CALL))
 }
 
-fn told(error: Error) -> Reply {
+fn told(error: &Error) -> Reply {
     let detail = error.detail().as_str().to_owned();
     Reply::Error { code: error.code().as_str().to_owned(), detail }
 }

@@ -63,10 +63,10 @@ async fn what_was_seen_expired_stays_so() {
     let requests = Requests::new(&scene.vault, scene.log.clone());
     let made = Timestamp::now() - SignedDuration::from_hours(2);
     let path = SecretPath::parse("team/a/key").unwrap();
-    let make = |full_id| {
+    let request = |full_id| {
         Request::new(full_id, Some(path.clone()), Asked::provision(), "ses-1", None, made)
     };
-    let id = requests.admit(make, draw).await.unwrap().id;
+    let id = requests.admit(request, draw).await.unwrap().id;
     let seen = requests.poll("ses-1", &id).await.unwrap();
     let then = made + SignedDuration::from_secs(1);
     assert_eq!(

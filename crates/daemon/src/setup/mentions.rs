@@ -158,7 +158,7 @@ fn in_package_scripts(text: &str, found: &mut BTreeSet<String>) {
 
 /// The variables that a compose file gives values to, with these.
 pub(super) fn literals(name: &str, text: &str) -> Vec<(String, Zeroizing<String>)> {
-    let is_yaml = name.ends_with(".yml") || name.ends_with(".yaml");
+    let is_yaml = matches!(name.rsplit_once('.'), Some((_, "yml" | "yaml")));
     let document = is_yaml.then(|| serde_saphyr::from_str::<Value>(text).ok()).flatten();
     let mut found = Vec::new();
     let services = document.as_ref().and_then(|document| document.get("services")?.as_object());

@@ -82,7 +82,7 @@ pub(super) fn is_chosen_password(name: &str, value: &str) -> bool {
 
 /// Eight characters or more, letters and digits, and no word that people put where a password should be.
 fn is_chosen(password: &str) -> bool {
-    let has = |test: fn(&u8) -> bool| password.as_bytes().iter().any(|byte| test(byte));
+    let has = |test: fn(&u8) -> bool| password.as_bytes().iter().any(test);
     let lower = password.to_ascii_lowercase();
     let refers = password.contains(['$', '<', '{', '%']) && !has(u8::is_ascii_digit)
         || password.starts_with(['$', '<', '{', '/', '@'])

@@ -205,7 +205,7 @@ fn is_placeholder(value: &str) -> bool {
 }
 
 fn is_made_up(value: &str) -> bool {
-    let has = |test: fn(&u8) -> bool| value.as_bytes().iter().any(|byte| test(byte));
+    let has = |test: fn(&u8) -> bool| value.as_bytes().iter().any(test);
     let is_hex = value.bytes().all(|byte| byte.is_ascii_hexdigit());
     if is_hex {
         return value.len() >= 32 && has(u8::is_ascii_digit) && random::is_random(value, 3.0);
