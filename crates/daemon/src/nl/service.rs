@@ -458,7 +458,7 @@ mod tests {
     #[tokio::test]
     async fn who_asks_for_an_action_is_answered_with_one_whatever_credential_they_show() {
         let served = Served::new().await;
-        let caller = served.agent("a", &[], &["*"]).await;
+        let caller = served.agent("a", &[keyless_core::ActionType::Exec], &["*"]).await;
         let claim = AgentClaim {
             agent_uri: caller.aid.agent_uri.to_string(),
             instance_id: caller.aid.instance_id.to_string(),
