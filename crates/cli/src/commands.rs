@@ -296,10 +296,10 @@ async fn have_agreed(
         return Ok(());
     }
     if prompt::factor_file(factor).is_none() {
-        let lines =
-            new.iter().map(|line| format!("  {}\n", approve::visible(line))).collect::<String>();
+        let lines: Vec<String> = new.iter().map(|line| approve::visible(line)).collect();
         let question = format!(
-            "config.toml and sources.toml lead values where nobody has agreed to yet:\n{lines}Is that yours? [y/N] "
+            "config.toml and sources.toml lead values where nobody has agreed to yet:\n  {}\nIs that yours? [y/N] ",
+            lines.join("\n  ")
         );
         if !matches!(prompt::line(&question)?.trim(), "y" | "Y" | "yes") {
             return keyless_daemon::check_agreed(places, vault, config);

@@ -149,11 +149,7 @@ async fn start(places: &Places, spec: FleetSpec) -> Result<Fleet, Error> {
     });
     let ca = kept.map(|files| files.read_or_make().map(Arc::new)).transpose()?;
     let forward_token = spec.forward_token.as_deref().map(read_token).transpose()?;
-    let state = ReloadState {
-        last: Some(Timestamp::now()),
-        secrets: catalog.entries.len(),
-        ..ReloadState::default()
-    };
+    let state = loaded(&catalog);
     let config = spec.config.load()?;
     let traces = spec.collector.map(|url| Traces::start(url, &config, &spec.notes)).transpose()?;
     let door = EgressDoor::for_catalog(&config, &catalog)?;
@@ -236,6 +232,11 @@ async fn start(places: &Places, spec: FleetSpec) -> Result<Fleet, Error> {
         fleet.serve(place)?;
     }
     Ok(fleet)
+}
+
+fn loaded(catalog: &Catalog) -> ReloadState {
+    let (last, secrets) = (Some(Timestamp::now()), catalog.entries.len());
+    ReloadState { last, secrets, ..ReloadState::default() }
 }
 
 /// What is to be said of the mounted values. No source of a store is behind one: its file is what there is to look at.

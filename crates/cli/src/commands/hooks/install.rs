@@ -45,21 +45,19 @@ pub(super) fn install(ui: &Ui, args: &HooksInstallArgs) -> Result<ExitCode, Erro
     let before = HOOKS.map(|name| put(&folder, name));
     let before = before.into_iter().collect::<Result<Vec<_>, Error>>()?;
     let hooks = HOOKS.map(|name| folder.join(name).to_string_lossy().into_owned());
-    let mut words = format!("Each commit and each merge is checked ({}).\n", hooks.join(", "));
-    for (name, before) in HOOKS.iter().zip(&before) {
-        match before {
-            Before::None => {}
-            Before::Runs => {
-                words.push_str(&format!("The {name} that was there runs first, as ever.\n"));
-            }
-            Before::Idle => words.push_str(&format!(
-                "The {name} that was there is not executable, so git never ran it and ours does not either: chmod +x \
-                 {name}{BEFORE} lets it run.\n"
-            )),
-        }
-    }
-    words.push_str(
-        "git asks no hook when it only moves on (a fast-forward), at cherry-pick and at rebase.\n",
+    let of_before = HOOKS.iter().zip(&before).map(|(name, before)| match before {
+        Before::None => String::new(),
+        Before::Runs => format!("The {name} that was there runs first, as ever.\n"),
+        Before::Idle => format!(
+            "The {name} that was there is not executable, so git never ran it and ours does not either: chmod +x \
+             {name}{BEFORE} lets it run.\n"
+        ),
+    });
+    let words = format!(
+        "Each commit and each merge is checked ({}).\n{}\
+         git asks no hook when it only moves on (a fast-forward), at cherry-pick and at rebase.\n",
+        hooks.join(", "),
+        of_before.collect::<String>()
     );
     let chained = before[0] == Before::Runs;
     ui.answer(
