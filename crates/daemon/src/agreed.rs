@@ -10,7 +10,7 @@ use std::{collections::BTreeSet, fs, io};
 use data_encoding::HEXLOWER;
 use keyless_core::{
     Code, Error, SafeText,
-    audit::{Action, Draft, Outcome, Target},
+    audit::{Action, Outcome, Target},
 };
 use keyless_vault::{RouterConfig, Vault, Voucher};
 use serde::{Deserialize, Serialize};
@@ -117,13 +117,12 @@ pub async fn agree(places: &Places, vault: &Vault, config: &Config) -> Result<()
     let new = not_agreed(places, vault, config);
     let log = audit_log(vault);
     for line in new {
-        let entry = plain_entry(
+        let mut entry = plain_entry(
             agent("operator", "operator"),
             Action::ConfigReload,
             Outcome::Success,
             Target::Named(SafeText::default().as_they_wrote_in_full(&line)),
         );
-        let mut entry = Draft { ..entry };
         entry.detail.note = Some("agreed to".to_owned());
         log.append(entry).await?;
     }
