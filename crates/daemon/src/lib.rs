@@ -27,6 +27,7 @@ mod deploys;
 mod desktop;
 mod minted;
 pub mod nl;
+mod owner;
 mod requests;
 mod session_book;
 mod session_broker;

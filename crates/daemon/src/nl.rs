@@ -26,6 +26,7 @@ pub mod delegations;
 pub mod detection;
 pub mod grants;
 pub mod guard;
+mod orphans;
 mod sub_agents;
 mod upkeep;
 

@@ -180,6 +180,11 @@ impl Places {
         self.data.join("audit-checkpoints.jsonl")
     }
 
+    /// What the brokers of this home hold as long as they live.
+    pub(crate) fn brokers(&self) -> PathBuf {
+        self.data.join("brokers")
+    }
+
     /// `broker.lock`: held by the broker that serves, and says where. Beside the store, which is one whatever environment
     /// a broker was started in.
     pub(crate) fn broker_lock(&self) -> PathBuf {

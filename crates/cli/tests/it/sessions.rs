@@ -1,11 +1,12 @@
 //! Sessions by the operator's commands: seen, looked into, ended.
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
 use crate::{
     invocation::KEYLESS,
-    mcp::{Agent, unlocked},
-    world::{ALLOWED, TOKEN, World},
+    mcp::{Agent, USE, approve, gated, pending, unlock, unlocked},
+    world::{ALLOWED, TOKEN, World, wait_until},
 };
 
 fn open(world: &World) -> Vec<serde_json::Value> {
@@ -97,4 +98,79 @@ fn a_run_with_a_factor_of_its_own_is_seen_and_ended() {
         assert!(seen.errors().contains("the session was over before"), "{}", seen.errors());
         assert_eq!(origin.requests().len(), 1);
     }
+}
+
+/// Kills the broker that serves.
+pub(crate) fn kill_broker(world: &World) {
+    let status = world.keyless(&["status", "--json"]).without_passphrase().run().data();
+    let pid = i32::try_from(status["broker"]["pid"].as_u64().unwrap()).unwrap();
+    kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
+    wait_until("it is gone", || {
+        let status = world.keyless(&["status", "--json"]).without_passphrase().run().data();
+        status["broker"].is_null()
+    });
+}
+
+/// The sessions of `keyless run` that are agents now.
+pub(crate) fn agents(world: &World) -> Vec<String> {
+    let listed = world.keyless(&["agent", "list", "--json"]).run().data();
+    let name = |one: &serde_json::Value| one["session_context"]["session"].as_str().map(Into::into);
+    listed["agents"].as_array().unwrap().iter().filter_map(name).collect()
+}
+
+/// What the log has about the ends of sessions: whose, and why.
+pub(crate) fn ends(world: &World) -> Vec<(String, String)> {
+    let log = world.log().into_iter().filter(|entry| entry["action"] == "session_end");
+    let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+    log.map(|one| (text(&one["agent"]["session_id"]), text(&one["detail"]["note"]))).collect()
+}
+
+/// The broker was killed, so that nothing ended what it had open: the next one does, once, and with all that was theirs.
+#[test]
+fn what_a_killed_broker_had_open_is_ended_by_the_next() {
+    const WHY: &str = "its broker was gone without ending it";
+    let mut world = World::with_token();
+    let _origin = world.origin(ALLOWED);
+    world.write_config();
+    gated(&world, "session");
+    unlock(&world);
+    let script = format!("{USE}; echo; exec sleep 300");
+    let mut run = world.keyless(&["run", "--", "sh", "-c", &script]).without_passphrase().start();
+    wait_until("it is asked for", || !pending(&world).is_empty());
+    approve(&world, &[pending(&world)[0]["id"].as_str().unwrap(), "--session"]).ok();
+    assert_eq!(run.line(), "200");
+    let standing = || approve(&world, &["--list", "--json"]).data()["standing"].clone();
+    assert_eq!(standing().as_array().unwrap().len(), 1);
+    let killed = agents(&world).remove(0);
+    assert!(ends(&world).is_empty());
+
+    kill_broker(&world);
+    drop(run);
+    // A run that opens the store by itself is a broker too; its own session lives.
+    let own = world.keyless(&["run", "--", "sh", "-c", "echo up; exec sleep 300"]);
+    let mut own = own.start();
+    assert_eq!(own.line(), "up");
+    let ended = [(killed.clone(), WHY.to_owned())];
+    assert_eq!(ends(&world), ended);
+    assert_eq!(standing(), json!([]));
+    let alone = agents(&world);
+    assert!(alone.len() == 1 && alone[0] != killed, "{alone:?}");
+    let left = std::fs::read_dir(world.home.keyless_home().join("run")).unwrap();
+    let left = left.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let left: Vec<_> = left.filter(|name| name.starts_with(&killed)).collect();
+    assert!(left.is_empty(), "{left:?}");
+
+    // While that one lives, a service that begins leaves it alone; once it was killed, the next one does not.
+    unlock(&world);
+    assert_eq!((agents(&world), ends(&world)), (alone.clone(), ended.to_vec()));
+    own.signal(Signal::KILL);
+    own.wait();
+    kill_broker(&world);
+    unlock(&world);
+    assert_eq!(agents(&world), [""; 0]);
+    assert_eq!(ends(&world)[1..], [(alone[0].clone(), WHY.to_owned())]);
+    kill_broker(&world);
+    unlock(&world);
+    assert_eq!(ends(&world).len(), 2);
+    world.keyless(&["audit", "verify"]).run().ok();
 }

@@ -11,6 +11,7 @@ use crate::{
         BOXED,
         sessions::{RUN, spoken, stdin_of},
     },
+    sessions::{agents, ends, kill_broker},
     world::{ALLOWED, TOKEN, VARIABLE, World, wait_until},
 };
 
@@ -176,6 +177,32 @@ fn grants_requests_and_answers_are_the_teams() {
     approve(ann, &[&second, "--deny"]).ok();
     assert_eq!(run.line(), "403");
     assert!(!approve(bob, &[&second, "--once"]).status.success(), "it has its answer");
+}
+
+/// Each home ends what its own killed brokers left, and nothing of others, whose brokers it knows nothing of.
+#[test]
+fn a_killed_broker_of_one_home_costs_no_session_of_another() {
+    let mut team = Team::new();
+    let origin = team.bob.origin(ALLOWED);
+    configure(&team.bob, &team.database);
+    let Team { ann, bob, .. } = &team;
+    unlock(ann);
+    unlock(bob);
+    let script = format!("echo up; while read line; do {USE}; echo; done");
+    let [mut hers, mut his] = [ann, bob].map(|world| {
+        world.keyless(&["run", "--", "sh", "-c", &script]).without_passphrase().start()
+    });
+    assert_eq!((hers.line(), his.line()), ("up".to_owned(), "up".to_owned()));
+    assert_eq!(agents(ann).len(), 2);
+    kill_broker(ann);
+    unlock(ann);
+    let left = agents(ann);
+    assert_eq!((left.len(), ends(ann).len()), (1, 1));
+    assert_ne!(ends(ann)[0].0, left[0]);
+    his.say("go");
+    assert_eq!(his.line(), "200");
+    assert_eq!(origin.requests().len(), 1);
+    chains(bob);
 }
 
 #[test]

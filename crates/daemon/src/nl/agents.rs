@@ -7,7 +7,7 @@
 mod credential;
 mod registration;
 mod rotation;
-mod sessions;
+pub(super) mod sessions;
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -290,13 +290,16 @@ impl Agents {
 
     /// The entry that tells what became of an agent.
     fn told(&self, action: Action, aid: &Aid, who: audit::Agent, note: &str) -> Told<'_> {
+        Told::in_log(&self.log, vec![Self::entry(action, aid, who, note)])
+    }
+
+    fn entry(action: Action, aid: &Aid, who: audit::Agent, note: &str) -> Draft {
         let target = SafeText::default().as_they_wrote(aid.agent_uri.as_str());
         let target = target.and(" ").as_they_wrote(aid.instance_id.as_str());
-        let draft = Draft {
+        Draft {
             detail: Detail { note: Some(note.to_owned()), ..Detail::default() },
             ..plain_entry(who, action, Outcome::Success, Target::Named(target))
-        };
-        Told::in_log(&self.log, vec![draft])
+        }
     }
 }
 

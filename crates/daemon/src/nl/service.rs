@@ -38,7 +38,7 @@ use super::{
     replays::{Fingerprint, Replays, Turn},
     room::{Present, Room},
 };
-use crate::{broker::Broker, config::NlConfig, places::Places, requests::Requests};
+use crate::{broker::Broker, config::NlConfig, owner::Owner, places::Places, requests::Requests};
 
 /// Jails that stand ready: one for the next action, and one while that is replaced.
 const SPARE_JAILS: usize = 2;
@@ -75,6 +75,8 @@ pub(crate) struct NlService {
     pub(super) present: Present,
     pub(super) replays: Replays,
     base_url: OnceLock<String>,
+    /// Whose the sessions are that are opened here.
+    pub(super) owner: Owner,
 }
 
 impl NlService {
@@ -82,6 +84,7 @@ impl NlService {
     pub(crate) fn new(broker: &Broker, places: &Places, config: &NlConfig) -> Result<Self, Error> {
         let (vault, log) = (Arc::clone(broker.vault()), broker.log().clone());
         let replays = Replays::of(broker.vault().store().clone());
+        let owner = Owner::begin(places, vault.store().audit_chain())?;
         Ok(Self {
             agents: Agents::new(&vault, log.clone())?,
             attestations: Attestations::new(
@@ -116,6 +119,7 @@ impl NlService {
             present: Present::default(),
             replays,
             base_url: OnceLock::new(),
+            owner,
         })
     }
 
@@ -352,7 +356,7 @@ impl NlService {
 
     /// The session of a jail is an agent from now on, until [`Self::close_session`].
     pub(crate) async fn open_session(&self, session: &str) -> Result<Aid, Error> {
-        let aid = self.agents.open_session("run", session).await?;
+        let aid = self.agents.open_session("run", session, self.owner.name()).await?;
         self.present.begin(&aid.instance_id, session, None);
         Ok(aid)
     }
@@ -361,7 +365,7 @@ impl NlService {
     /// [`Code::RateLimited`].
     pub(crate) async fn open_outside(&self, session: &str) -> Result<Aid, NlFault> {
         let seat = self.present.seat(Instant::now())?;
-        let aid = self.agents.open_session("mcp", session).await?;
+        let aid = self.agents.open_session("mcp", session, self.owner.name()).await?;
         self.present.begin(&aid.instance_id, session, Some(seat));
         Ok(aid)
     }

@@ -36,6 +36,7 @@ impl NlService {
                 self.rest(&aid, reason).await?;
             }
         }
+        self.end_orphans().await?;
         self.agents.forget_sessions(now).await?;
         self.delegations.forget(now).await?;
         self.detection.forget_orphans().await

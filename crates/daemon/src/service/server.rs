@@ -143,6 +143,8 @@ async fn serve_to_the_end(
     let nl_doors = Listeners::open(Arc::clone(&speaking), &places, nl).await;
     // As of an address that somebody else has: nothing of this one stays.
     let nl_doors = nl_doors.inspect_err(|_| remove_sockets(&places))?;
+    // What can't be written now is tried again by upkeep.
+    let _ = speaking.end_orphans().await;
     let (proxy_listener, proxy) = loopback_listener().await?;
     broker.log_strangers();
     tokio::spawn(Arc::clone(broker.engine()).serve_proxy(proxy_listener));

@@ -9,21 +9,65 @@ use jiff::{SignedDuration, Timestamp};
 use keyless_core::{
     ActionType, Code, Error,
     agent::{AgentState, AgentType, AgentUri, Aid, InstanceId, TrustLevel},
-    audit::Action,
+    audit::{self, Action, Detail, Draft, Outcome, Target},
 };
 use keyless_store::{AgentRow, Told};
 
-use super::{Agents, Registration, identity};
-use crate::broker::agent as keyless_agent;
+use super::{Agents, Registration, as_logged, identity};
+use crate::broker::{agent as keyless_agent, plain_entry};
 
 /// What no credential hashes to.
 pub(super) const NO_CREDENTIAL: &str = "none";
 /// The longest that a session is an agent.
 const LIFE: SignedDuration = SignedDuration::from_hours(7 * 24);
+/// Where a session's name stands.
+const SESSION: &str = "session";
+/// Where its broker's does, until it has ended.
+const OWNER: &str = "broker";
+
+/// A session that some broker has opened and none has ended.
+pub(crate) struct Unended {
+    /// What it is called.
+    pub(crate) session: String,
+    /// Its broker.
+    pub(crate) owner: String,
+    row: AgentRow,
+}
+
+impl Unended {
+    /// The agent that it is.
+    pub(crate) fn agent(&self) -> &Aid {
+        &self.row.aid
+    }
+
+    fn of(row: AgentRow) -> Option<Self> {
+        let session = row.aid.session_context.as_ref()?.get(SESSION)?.clone();
+        let owner = row.aid.metadata.get(OWNER)?.as_str()?.to_owned();
+        Some(Self { session, owner, row })
+    }
+
+    /// The entry about its end, of a session that has one about its beginning.
+    fn end(&self, note: &str) -> Option<Draft> {
+        let aid = &self.row.aid;
+        if aid.agent_uri.agent_type() != "run" {
+            return None;
+        }
+        let delegated_by = "human:operator".to_owned();
+        let who = audit::Agent { session_id: self.session.clone(), delegated_by, ..as_logged(aid) };
+        let detail = Detail { note: Some(note.to_owned()), ..Detail::default() };
+        let entry = plain_entry(who, Action::SessionEnd, Outcome::Success, Target::Session);
+        Some(Draft { detail, ..entry })
+    }
+}
 
 impl Agents {
-    /// Registers a session, `run` or `mcp`, as an agent that may act from now on.
-    pub(crate) async fn open_session(&self, kind: &str, session: &str) -> Result<Aid, Error> {
+    /// Registers a session of the broker `owner`, `run` or `mcp`, as an agent that may act from now on.
+    pub(crate) async fn open_session(
+        &self,
+        kind: &str,
+        session: &str,
+        owner: &str,
+    ) -> Result<Aid, Error> {
         let uri = keyless_agent(kind, session).uri;
         let capabilities = ActionType::ALL.iter().copied();
         let wanted = Registration {
@@ -33,11 +77,11 @@ impl Agents {
             trust_level: TrustLevel::L0,
             capabilities: capabilities.filter(|kind| *kind != ActionType::Egress).collect(),
             scope: None,
-            session_context: BTreeMap::from([("session".to_owned(), session.to_owned())]),
+            session_context: BTreeMap::from([(SESSION.to_owned(), session.to_owned())]),
             life: LIFE,
             registered_by: "keyless".to_owned(),
             parent: None,
-            metadata: BTreeMap::new(),
+            metadata: BTreeMap::from([(OWNER.to_owned(), owner.into())]),
             is_administrator: false,
         };
         let aid = Aid { lifecycle: AgentState::Active, ..identity(wanted, Timestamp::now())? };
@@ -76,15 +120,40 @@ impl Agents {
         Ok(())
     }
 
+    /// The sessions that no broker has ended.
+    pub(crate) async fn unended(&self) -> Result<Vec<Unended>, Error> {
+        let rows = self.store.agents().await?.into_iter();
+        let is_one = |row: &AgentRow| row.credential_hash == NO_CREDENTIAL && self.is_genuine(row);
+        Ok(rows.filter(is_one).filter_map(Unended::of).collect())
+    }
+
+    /// Ends a session in the place of its broker, on record with this note; `false` when somebody has.
+    pub(crate) async fn end_unended(&self, one: &Unended, note: &str) -> Result<bool, Error> {
+        self.end_row(&one.row, note, one.end(note)).await
+    }
+
     /// Ends a session's agent. One that was suspended or revoked stays on the list until it expires.
     pub(crate) async fn close_session(&self, instance: &InstanceId) -> Result<(), Error> {
         let Some(row) = self.row(instance).await? else { return Ok(()) };
-        if row.aid.lifecycle == AgentState::Active {
-            let words = "active to revoked: the session is over";
+        self.end_row(&row, "the session is over", None).await.map(drop)
+    }
+
+    async fn end_row(&self, row: &AgentRow, why: &str, end: Option<Draft>) -> Result<bool, Error> {
+        let aid = &row.aid;
+        if aid.lifecycle == AgentState::Active {
+            let words = format!("active to revoked: {why}");
             let by = keyless_agent("broker", "broker");
-            let told = self.told(Action::AgentTransition, &row.aid, by, words);
-            self.store.remove_agent(&row, told).await?;
+            let mut entries = vec![Self::entry(Action::AgentTransition, aid, by, &words)];
+            entries.extend(end);
+            let told = Told::in_log(&self.log, entries);
+            return Ok(self.store.remove_agent(row, told).await?);
         }
-        Ok(())
+        let mut ended = aid.clone();
+        if ended.metadata.remove(OWNER).is_none() {
+            return Ok(false);
+        }
+        let new = self.sealed(ended, row.credential_hash.clone());
+        let told = end.map_or_else(Told::nothing, |end| Told::in_log(&self.log, vec![end]));
+        Ok(self.store.replace_agent(row, &new, told).await?)
     }
 }

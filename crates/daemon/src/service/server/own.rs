@@ -64,6 +64,8 @@ impl OwnTools {
         places.prepare_runtime()?;
         let hidden = broker.hidden().hide(hide);
         let nl = Arc::new(NlService::new(&broker, places, &config.nl)?);
+        // What can't be written now is tried again by the next broker.
+        let _ = nl.end_orphans().await;
         let upkeep = tokio::spawn(end_revoked(Arc::clone(&nl))).abort_handle();
         // Nothing closes the store before the run is over.
         let desk = desk(&broker, places, config.unlock.window(None)?.for_one_run());

@@ -1,0 +1,108 @@
+//! Which broker a session belongs to, and whether that one lives.
+//!
+//! A broker holds a lock on a file of its home for as long as its process lives, however that ends. Its name stands at each
+//! of its sessions, behind the chain that its home writes: on a server other homes have brokers too, of which nothing is
+//! known here.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    os::unix::{ffi::OsStrExt as _, fs::OpenOptionsExt as _},
+    path::{Path, PathBuf},
+};
+
+use keyless_core::Error;
+use rustix::fs::{FlockOperation, flock};
+use uuid::Uuid;
+
+use crate::places::{Places, private_directory, unusable};
+
+/// Before the name of a file that is being made.
+const NEW: &str = ".";
+
+/// A broker that lives until this is dropped.
+pub(crate) struct Owner {
+    name: String,
+    folder: PathBuf,
+    file: PathBuf,
+    _held: File,
+}
+
+impl Owner {
+    /// A broker that begins now, in the home that writes `chain`. Blocks.
+    pub(crate) fn begin(places: &Places, chain: &str) -> Result<Self, Error> {
+        let folder = places.brokers();
+        private_directory(&folder)?;
+        let id = Uuid::new_v4().simple().to_string();
+        // It comes into the folder locked.
+        let (new, file) = (folder.join(format!("{NEW}{id}")), folder.join(&id));
+        let make = || {
+            let held = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
+            flock(&held, FlockOperation::NonBlockingLockExclusive)?;
+            fs::rename(&new, &file)?;
+            Ok(held)
+        };
+        let held = make().map_err(|error| unusable(&file, &error))?;
+        Ok(Self { name: format!("{chain}/{id}"), folder, file, _held: held })
+    }
+
+    /// What it is called, at its sessions.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether a broker of this name was one of this home and lives no more. Blocks.
+    pub(crate) fn survives(&self, name: &str) -> bool {
+        let home = |name: &str| name.rsplit_once('/').map(|(chain, _)| chain.to_owned());
+        let id = name.rsplit('/').next().unwrap_or_default();
+        home(name) == home(&self.name)
+            && Uuid::try_parse(id).is_ok()
+            && !is_held(&self.folder.join(id))
+    }
+
+    /// Forgets the brokers that live no more. Blocks.
+    pub(crate) fn forget_others(&self) {
+        for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
+            let is_whole = !entry.file_name().as_bytes().starts_with(NEW.as_bytes());
+            if is_whole && !is_held(&entry.path()) {
+                let _ = fs::remove_file(entry.path());
+            }
+        }
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.file);
+    }
+}
+
+/// What can't be looked at is somebody's.
+fn is_held(file: &Path) -> bool {
+    match File::open(file) {
+        Ok(file) => flock(&file, FlockOperation::NonBlockingLockShared).is_err(),
+        Err(error) => error.kind() != std::io::ErrorKind::NotFound,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_broker_is_outlived_once_nobody_holds_its_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let places = Places::below(folder.path());
+        let begin = |chain| Owner::begin(&places, chain).unwrap();
+        let (one, two) = (begin(""), begin(""));
+        assert!(!two.survives(one.name()) && !two.survives(two.name()));
+        // A killed one leaves its file.
+        let (killed, file) = (one.name().to_owned(), one.file.clone());
+        drop(one);
+        fs::write(&file, "").unwrap();
+        assert!(two.survives(&killed));
+        two.forget_others();
+        assert!(!file.exists() && two.file.exists() && two.survives(&killed));
+        // One of another home, and no broker's name at all.
+        assert!(!begin("ann").survives(&killed) && !two.survives("/..") && !two.survives(""));
+    }
+}
