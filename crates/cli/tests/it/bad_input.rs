@@ -1,7 +1,14 @@
 //! What can't be used ends with the documented exit status and says what, why and what next: in
 //! words, and as JSON. Nothing is lost and nothing panics. Source: issue 2, "Bad input".
 
-use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, process::Command, time::Instant};
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt as _,
+    path::Path,
+    process::Command,
+    thread,
+    time::{Duration, Instant},
+};
 
 use serde_json::{Value, json};
 
@@ -301,6 +308,25 @@ fn stores_that_are_damaged() {
         let told = told.text() + &told.errors();
         assert!(told.contains("update Keyless") && !told.contains("backup"), "{words:?}: {told}");
     }
+}
+
+/// Whose file was emptied is told so at once: nobody waits for a store to be made that was made long ago.
+#[test]
+fn an_emptied_store_is_told_at_once() {
+    let world = World::with_token();
+    let sound = world.store_bytes();
+    // For as long as another process might be making it.
+    thread::sleep(Duration::from_secs(2));
+    let told = |bytes: &[u8]| {
+        world.replace_store(bytes);
+        let begun = Instant::now();
+        let words = world.keyless(&["status"]).run().ok();
+        (begun.elapsed(), words)
+    };
+    let (damaged, _) = told(&sound[..sound.len() / 2]);
+    let (emptied, words) = told(b"");
+    assert!(words.contains("empty") && words.contains("restore a backup"), "{words}");
+    assert!(emptied < damaged + Duration::from_millis(1500), "{emptied:?}, {damaged:?}");
 }
 
 /// `keyless status` of a store that can't be read says so, and how it is in JSON.

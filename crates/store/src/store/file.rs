@@ -9,7 +9,7 @@ use std::{
     io,
     os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use sqlx::{
@@ -28,6 +28,8 @@ const CONNECTIONS: u32 = 4;
 /// How often the switch to WAL is tried, and the file's first page is looked for: the steps that SQLite does not wait
 /// for.
 const ATTEMPTS: u32 = 100;
+/// How long between them.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// What can be set about a store in a file.
 #[derive(Clone, Copy, Debug, Default)]
@@ -66,11 +68,20 @@ pub(super) async fn refuse_missing(file: &Path, made: Made) -> Result<(), StoreE
     for _ in 1..ATTEMPTS {
         match refuse_missing_now(file, made) {
             // Another process may be making it at this moment.
-            Err(StoreError::Emptied) => tokio::time::sleep(Duration::from_millis(20)).await,
+            Err(StoreError::Emptied) if is_new(file, SystemTime::now()) => {
+                tokio::time::sleep(PAUSE).await;
+            }
             answer => return answer,
         }
     }
     refuse_missing_now(file, made)
+}
+
+/// Whether a file is so young that who made it may not have written its first page yet.
+fn is_new(file: &Path, now: SystemTime) -> bool {
+    let made = fs::metadata(file).and_then(|found| found.created().or_else(|_| found.modified()));
+    // One of the future is of a clock that was put back, and of no known age.
+    made.is_ok_and(|made| now.duration_since(made).is_ok_and(|age| age < PAUSE * ATTEMPTS))
 }
 
 fn refuse_missing_now(file: &Path, made: Made) -> Result<(), StoreError> {
@@ -125,7 +136,7 @@ fn connect_options(file: &Path, options: StoreOptions) -> SqliteConnectOptions {
 async fn use_wal(connection: &mut SqliteConnection) -> Result<(), StoreError> {
     for _ in 1..ATTEMPTS {
         match try_wal(connection).await {
-            Err(StoreError::Busy(_)) => tokio::time::sleep(Duration::from_millis(20)).await,
+            Err(StoreError::Busy(_)) => tokio::time::sleep(PAUSE).await,
             answer => return answer,
         }
     }
@@ -150,4 +161,23 @@ fn keep_private(file: &Path, found: &fs::Metadata) -> Result<(), StoreError> {
         return Ok(());
     }
     fs::set_permissions(file, Permissions::from_mode(0o600)).map_err(StoreError::File)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_new_for_as_long_as_its_making_may_take() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("store.db");
+        make_private(&file).unwrap();
+        let now = SystemTime::now();
+        let after = |seconds| is_new(&file, now + Duration::from_secs(seconds));
+        assert!(after(0) && !after(3));
+        assert!(
+            !is_new(&file, now - Duration::from_mins(1))
+                && !is_new(folder.path(), now + Duration::from_secs(3))
+        );
+    }
 }
