@@ -465,7 +465,7 @@ fn draw() -> Result<FullRequestId, Error> {
 }
 
 /// Whether a word for the session to the one answers the other: not what is to be asked about at every use.
-fn is_good_for_session(given: &Request, other: &Request) -> bool {
+pub(crate) fn is_good_for_session(given: &Request, other: &Request) -> bool {
     let is_each_time =
         |request: &Request| matches!(request.asked, Asked::UseApproval { per_call: true, .. });
     given.session == other.session

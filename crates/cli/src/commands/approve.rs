@@ -17,7 +17,7 @@ use keyless_daemon::{
 };
 use serde_json::{Value, json};
 
-pub(super) use self::words::{told, visible};
+pub(super) use self::words::{about, told, visible};
 use self::{
     dialog::Dialog,
     words::{describe, standing_rows},

@@ -28,7 +28,7 @@ use crate::{
     broker::Broker,
     places::Places,
     providers::providers,
-    requests::{Requests, about},
+    requests::{Requests, about, is_good_for_session},
 };
 
 /// Shows requests and answers them.
@@ -90,7 +90,7 @@ impl Approver {
             Code::RequestNotFound => SafeText::words("none of the last hour is called ")
                 .and(id)
                 .and("; keyless approve --list shows what waits"),
-            Code::RequestSettled if self.standing().await?.iter().any(|held| held.id == *id) => {
+            Code::RequestSettled if self.has_effect(id, now).await? => {
                 let words = error.detail().clone().and(", and holds; keyless approve --take-back ");
                 words.and(id).and(" ends that")
             }
@@ -99,9 +99,31 @@ impl Approver {
         Err(Error::with(error.code(), words))
     }
 
-    /// What still has an effect: approvals that hold, and denials that are remembered.
+    /// What still has an effect: approvals that hold, and denials that are remembered. A word for a session is there once,
+    /// however many requests it has answered.
     pub async fn standing(&self) -> Result<Vec<Shown>, Error> {
-        self.shown(|request, now| request.allows_use(now) || request.denies(now)).await
+        let now = Timestamp::now();
+        let mut all = self.requests.all().await?;
+        all.retain(|request| request.allows_use(now) || request.denies(now));
+        let mut standing: Vec<(Request, Vec<RequestId>)> = Vec::new();
+        // The one that was answered last stands for all: what it allows ends last.
+        for request in all.into_iter().rev() {
+            match standing.iter_mut().find(|(word, _)| is_same_word(word, &request)) {
+                Some((_, also)) => also.insert(0, request.id),
+                None => standing.push((request, Vec::new())),
+            }
+        }
+        let mut shown = Vec::with_capacity(standing.len());
+        for (request, also) in standing.into_iter().rev() {
+            shown.push(Shown { also, ..self.show(&request, now).await });
+        }
+        Ok(shown)
+    }
+
+    async fn has_effect(&self, id: &RequestId, now: Timestamp) -> Result<bool, Error> {
+        let all = self.requests.all().await?;
+        let held = all.iter().find(|request| request.id == *id);
+        Ok(held.is_some_and(|request| request.allows_use(now) || request.denies(now)))
     }
 
     /// Applies an answer and records it. `value` goes with [`Answer::Value`] and nothing else.
@@ -262,6 +284,7 @@ impl Approver {
 
     async fn unknown_pattern(&self, asked: &Asked) -> Option<UnknownPattern> {
         let id = match asked {
+            also: Vec::new(),
             Asked::MetadataProposal { fields, .. } | Asked::NewPathProposal { fields, .. } => {
                 fields
             }
@@ -295,6 +318,14 @@ fn keep_declared(metadata: &mut Metadata, asked: &Asked) {
     metadata.approve_on_use = metadata.approve_on_use.tightened_by(asked.policy());
     if let Some(declared) = asked.declared() {
         metadata.upkeep.expires_at = declared.expires_at;
+/// Whether one word for a session is why both hold.
+fn is_same_word(one: &Request, other: &Request) -> bool {
+    let is_word = |request: &Request| {
+        request.settled.as_ref().is_some_and(|settled| settled.status == Status::Session)
+    };
+    is_word(one) && is_word(other) && is_good_for_session(one, other)
+}
+
         metadata.upkeep.rotate_every_days = declared.rotate_every_days;
     }
 }

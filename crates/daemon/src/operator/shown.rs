@@ -7,7 +7,7 @@ use keyless_core::{
 use keyless_vault::{EnvName, Metadata, Providers, Secret, Upkeep};
 use serde::{Deserialize, Serialize};
 
-use super::given::Given;
+use super::{given::Given, lasting::counted};
 
 /// A request as a person sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,6 +34,9 @@ pub struct Shown {
     /// The further secrets that an action means.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<Named>,
+    /// The further requests that the same word for a session has answered, where what holds is listed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub also: Vec<RequestId>,
 }
 
 /// A secret that a request is about.
@@ -174,6 +177,11 @@ impl Shown {
     /// The time that is left to answer, counted down: `4:59`.
     pub fn clock(&self) -> String {
         format!("{}:{:02}", self.seconds_left / 60, self.seconds_left % 60)
+    /// How many requests the answer was for, where it was for several: `3 requests`.
+    pub fn answers(&self) -> Option<String> {
+        (!self.also.is_empty()).then(|| counted(1 + self.also.len(), "request"))
+    }
+
     }
 
     /// What stands over its dialog.

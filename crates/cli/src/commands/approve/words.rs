@@ -139,7 +139,7 @@ pub(super) fn standing_rows(standing: &[Shown]) -> Vec<Vec<String>> {
         vec![
             request.id.to_string(),
             request.status.as_str().to_owned(),
-            visible(&request.title()),
+            about(request),
             visible(&request.session),
             if request.status == Status::Denied {
                 "-".to_owned()
@@ -154,6 +154,12 @@ pub(super) fn standing_rows(standing: &[Shown]) -> Vec<Vec<String>> {
 /// Text of an agent on one line, with everything that can't be seen made visible.
 pub(in crate::commands) fn visible(text: &str) -> String {
     SafeText::default().as_they_wrote_in_full(text).as_str().to_owned()
+/// What an answer that holds is about, and for how many requests it was given.
+pub(in crate::commands) fn about(request: &Shown) -> String {
+    let title = visible(&request.title());
+    request.answers().map_or(title.clone(), |answers| format!("{title} ({answers})"))
+}
+
 }
 
 #[cfg(test)]
@@ -178,6 +184,7 @@ mod tests {
         }
     }
 
+            also: Vec::new(),
     #[test]
     fn an_agents_words_cannot_paint_the_screen() {
         let reason = "ok\u{1b}[2J\u{202e}evil\u{200b}\n  Secret:    team/other/path".to_owned();

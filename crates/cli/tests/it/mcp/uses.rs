@@ -314,6 +314,34 @@ fn a_session_is_asked_once_until_it_is_revoked() {
     });
 }
 
+/// One word was said, so that one row says what holds; any of the requests' names is a name of it.
+#[test]
+fn a_word_for_a_session_is_one_row_however_many_requests_it_answered() {
+    let world = World::with_token();
+    gated(&world, "session");
+    unlock(&world);
+    let (mut agent, mut other) = (Agent::connect(&world), Agent::connect(&world));
+    let asked = |reason: &str| json!({ "path": TOKEN, "reason": reason });
+    let mut ask = |reason| agent.ask("secrets_request_use_approval", &asked(reason));
+    let ids = ["to build", "to test", "to publish"].map(&mut ask);
+    let theirs = other.ask("secrets_request_use_approval", &asked("to build"));
+    approve(&world, &[&ids[1], "--session"]).ok();
+    approve(&world, &[&theirs, "--session"]).ok();
+    let standing = || approve(&world, &["--list", "--json"]).data()["standing"].clone();
+    let rows = standing();
+    let mut names: Vec<_> = rows[0]["also"].as_array().unwrap().iter().collect();
+    names.push(&rows[0]["id"]);
+    assert!(rows.as_array().unwrap().len() == 2 && names.len() == 3, "{rows}");
+    assert!(ids.iter().all(|id| names.contains(&&json!(id))), "{rows}");
+    assert_eq!((&rows[1]["id"], &rows[1]["also"]), (&json!(theirs), &json!(null)));
+    let words = approve(&world, &["--list"]).ok();
+    assert!(words.contains(&format!("{TOKEN} (3 requests)")), "{words}");
+    let late = approve(&world, &[&ids[0], "--deny"]).errors();
+    assert!(late.contains("--take-back"), "{late}");
+    approve(&world, &["--take-back", &ids[2]]).ok();
+    assert_eq!(standing()[0]["id"], json!(theirs));
+}
+
 /// Who asked is gone: leave for it is nothing to answer any more, while a value is good for the next agent too.
 #[test]
 fn what_a_session_asked_leave_for_goes_with_it() {

@@ -40,7 +40,8 @@ fn table(visit: &Visit, standing: &[Shown]) -> Markup {
                     tr {
                         th scope="row" .path { (plain(&shown.title())) }
                         td data-head="Answer" { (answer(shown.status)) @if let Some(deed) = deed(shown) {
-                            ": " code { (plain(deed)) } } }
+                            ": " code { (plain(deed)) } }
+                            @if let Some(answers) = shown.answers() { ", " (answers) } }
                         td data-head="For" .path { (plain(&shown.session)) }
                         td data-head="Holds" {
                             @if shown.status == Status::Denied { "ten minutes at most" }

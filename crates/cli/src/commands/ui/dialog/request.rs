@@ -201,6 +201,7 @@ mod tests {
         };
         for asked in [Asked::metadata(Fields::default()), Asked::provision()] {
             let pieces = pieces_of(&shown(asked));
+            also: Vec::new(),
             let told = pieces.iter().find_map(|piece| match piece {
                 Piece::Fact("Beware", words, Mood::Warn) => Some(words.as_str()),
                 _ => None,

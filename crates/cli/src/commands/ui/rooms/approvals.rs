@@ -6,7 +6,7 @@ use ratatui::layout::Constraint;
 
 use super::{Row, View};
 use crate::commands::{
-    approve::visible,
+    approve::{about, visible},
     ui::{
         app::{Act, App},
         dialog::{self, Deed},
@@ -60,7 +60,7 @@ fn row(shown: &Shown) -> Row {
             holds,
             answer.to_owned(),
             shown.asked.word().to_owned(),
-            visible(&shown.title()),
+            about(shown),
             visible(&shown.session),
         ],
         marked: (1, mood),
