@@ -21,7 +21,7 @@ use std::{
 use futures_util::future::join_all;
 use keyless_core::{Code, Error, SafeText, SecretPath, SecretValue};
 use keyless_store::SourceContact;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
 use toml::Table;
 
@@ -114,12 +114,19 @@ pub struct LackingSource {
 }
 
 /// Where a source keeps a secret; for the operator, as agents are told no references.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeptAt {
     /// The source's name.
     pub source: String,
     /// What the source calls the secret.
     pub reference: String,
+}
+
+impl KeptAt {
+    /// The source and what it calls the secret, on one line; partly the words of others.
+    pub fn in_words(&self) -> String {
+        format!("{}: {}", self.source, self.reference)
+    }
 }
 
 /// A source, for people.

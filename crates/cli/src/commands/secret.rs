@@ -287,7 +287,7 @@ impl Asked {
     }
 }
 
-fn describe(SecretRow { secret, state, asks }: &SecretRow) -> Value {
+fn describe(SecretRow { secret, state, asks, .. }: &SecretRow) -> Value {
     let rule = secret.metadata.egress.as_ref();
     json!({
         "path": secret.path,
@@ -334,7 +334,7 @@ fn row(SecretRow { secret, state, .. }: &SecretRow) -> Vec<String> {
 
 /// A place at a source, for people.
 pub(super) fn place(at: &KeptAt) -> String {
-    format!("{}: {}", at.source, visible(&at.reference))
+    visible(&at.in_words())
 }
 
 /// A source as it is written on the command line.

@@ -261,8 +261,11 @@ impl Approver {
         let end = holds_until.unwrap_or(request.expires_at);
         let mut secrets = Vec::new();
         for path in secrets_of(request) {
-            let secret = self.operator.vault.show(path).await.ok();
-            let known = secret.map(|secret| Known::of(secret, self.floor_of(&request.asked)));
+            let (vault, floor) = (&self.operator.vault, self.floor_of(&request.asked));
+            let known = vault.show(path).await.ok().map(|secret| {
+                let kept_at = vault.kept_at(&secret);
+                Known::of(secret, kept_at, floor)
+            });
             secrets.push(Named { path: path.clone(), known });
         }
         let mut secrets = secrets.into_iter();

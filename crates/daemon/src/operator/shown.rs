@@ -4,7 +4,7 @@ use keyless_core::{
     ApproveOnUse, Destination, SecretPath,
     approval::{Asked, Decision, Field, Fields, Outcome, PackVerb, RequestId, Status},
 };
-use keyless_vault::{EnvName, Metadata, Providers, Secret, Upkeep};
+use keyless_vault::{EnvName, KeptAt, Metadata, Providers, Secret, Upkeep};
 use serde::{Deserialize, Serialize};
 
 use super::{given::Given, lasting::counted};
@@ -90,6 +90,9 @@ pub struct Known {
     pub has_value: bool,
     /// When a person is asked before it is used, as it is in force.
     pub approve_on_use: ApproveOnUse,
+    /// Where its value is looked for, if that is at a source.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept_at: Option<KeptAt>,
 }
 
 /// What a person says.
@@ -174,14 +177,14 @@ impl Shown {
         }
     }
 
-    /// The time that is left to answer, counted down: `4:59`.
-    pub fn clock(&self) -> String {
-        format!("{}:{:02}", self.seconds_left / 60, self.seconds_left % 60)
     /// How many requests the answer was for, where it was for several: `3 requests`.
     pub fn answers(&self) -> Option<String> {
         (!self.also.is_empty()).then(|| counted(1 + self.also.len(), "request"))
     }
 
+    /// The time that is left to answer, counted down: `4:59`.
+    pub fn clock(&self) -> String {
+        format!("{}:{:02}", self.seconds_left / 60, self.seconds_left % 60)
     }
 
     /// What stands over its dialog.
@@ -232,8 +235,8 @@ impl UnknownPattern {
 }
 
 impl Known {
-    /// What is told of a secret, which is asked about as often as `floor` says at least.
-    pub(crate) fn of(secret: Secret, floor: ApproveOnUse) -> Self {
+    /// What is told of a secret, which is looked for there, and asked about as often as `floor` says at least.
+    pub(crate) fn of(secret: Secret, kept_at: Option<KeptAt>, floor: ApproveOnUse) -> Self {
         let Metadata { egress, env, description, approve_on_use, upkeep, .. } = secret.metadata;
         let Upkeep { retrieval_url, rotate_every_days, expires_at, pattern_id, .. } = upkeep;
         Self {
@@ -248,6 +251,7 @@ impl Known {
             env,
             has_value: secret.version.is_some(),
             approve_on_use: approve_on_use.tightened_by(floor),
+            kept_at,
         }
     }
 }

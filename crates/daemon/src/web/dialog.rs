@@ -173,6 +173,9 @@ fn facts(scene: &Scene<'_>) -> Markup {
                 (Asked::ActionApproval { .. } | Asked::DeployApply { .. }, _) => {},
                 (_, Some(known)) => {
                     div { dt { "Goes to" } dd { (destinations(&known.to)) } }
+                    @if let (Some(at), None) = (&known.kept_at, Occasion::asked(&shown.asked)) {
+                        div { dt { "Kept at" } dd { (plain(&at.in_words())) } }
+                    }
                 },
                 (_, None) => {
                     div { dt { "In the store" } dd { "not yet" } }

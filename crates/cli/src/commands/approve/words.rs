@@ -22,6 +22,9 @@ pub(super) fn describe(request: &Shown) -> String {
     if let (Some(path), false) = (&request.path, is_action(request)) {
         let _ = writeln!(text, "  Secret:    {path}");
         let _ = writeln!(text, "  Known:     {}", known(request.known.as_ref()));
+        if let Some(at) = request.known.as_ref().and_then(|known| known.kept_at.as_ref()) {
+            let _ = writeln!(text, "  Kept at:   {}", visible(&at.in_words()));
+        }
     }
     let _ = writeln!(
         text,
@@ -151,15 +154,15 @@ pub(super) fn standing_rows(standing: &[Shown]) -> Vec<Vec<String>> {
     standing.iter().map(row).collect()
 }
 
-/// Text of an agent on one line, with everything that can't be seen made visible.
-pub(in crate::commands) fn visible(text: &str) -> String {
-    SafeText::default().as_they_wrote_in_full(text).as_str().to_owned()
 /// What an answer that holds is about, and for how many requests it was given.
 pub(in crate::commands) fn about(request: &Shown) -> String {
     let title = visible(&request.title());
     request.answers().map_or(title.clone(), |answers| format!("{title} ({answers})"))
 }
 
+/// Text of an agent on one line, with everything that can't be seen made visible.
+pub(in crate::commands) fn visible(text: &str) -> String {
+    SafeText::default().as_they_wrote_in_full(text).as_str().to_owned()
 }
 
 #[cfg(test)]
@@ -181,10 +184,10 @@ mod tests {
             known: None,
             unknown_pattern: None,
             others: Vec::new(),
+            also: Vec::new(),
         }
     }
 
-            also: Vec::new(),
     #[test]
     fn an_agents_words_cannot_paint_the_screen() {
         let reason = "ok\u{1b}[2J\u{202e}evil\u{200b}\n  Secret:    team/other/path".to_owned();

@@ -5,7 +5,12 @@ use std::fs;
 use serde_json::json;
 
 use super::{KV2, Server, add_local, add_routed, sources, state};
-use crate::world::{TOKEN, World};
+use crate::{
+    mcp::{Agent, about, unlock},
+    terminal_ui::tmux::Window,
+    web::in_a_browser,
+    world::{TOKEN, World},
+};
 
 fn declare(world: &World, server: &Server, more: &str) {
     sources(
@@ -37,6 +42,33 @@ fn where_a_secret_is_looked_for_is_told_to_the_operator_alone() {
     assert_eq!(shown["kept_at"], at);
     let own = world.keyless(&["secret", "show", "sources/corp/token", "--json"]).run().data();
     assert_eq!(own["kept_at"], json!(null));
+    // Wherever an answer is given, it is the same: at the terminal, on screen, at the page.
+    world.keyless(&["secret", "set", TOKEN, "--approve-on-use", "session"]).run().ok();
+    unlock(&world);
+    let mut agent = Agent::connect(&world);
+    let reason = json!({ "path": TOKEN, "reason": "to look" });
+    let id = agent.ask("secrets_request_use_approval", &reason);
+    let listed = world.keyless(&["approve", "--list", "--json"]).run().data();
+    assert_eq!(listed["pending"][0]["known"]["kept_at"], at);
+    let listed = world.keyless(&["approve", "--list"]).run().ok();
+    assert!(listed.contains("Kept at:   corp: api/token#value"), "{listed}");
+    let window = Window::open(&world, world.keyless(&["ui"]), (120, 40));
+    window.seen(&["1 waiting", "Kept at", "corp: api/token#value"]);
+    window.say("3");
+    window.seen(&["Secrets: "]);
+    window.press("Down");
+    window.seen(&["Secrets: ", "Kept at", "corp: api/token#value"]);
+    window.say("q");
+    window.closed();
+    let script = format!(
+        "await page.goto(path('requests/{id}')); await seen('corp: api/token#value');
+await page.goto(path('secrets/{TOKEN}')); await seen('corp: api/token#value');"
+    );
+    in_a_browser(&world, &script);
+    let told = agent.tool("secrets_describe", &about(TOKEN)).unwrap().to_string();
+    assert!(!told.contains("api/token#value"), "{told}");
+    world.keyless(&["lock"]).run().ok();
+    world.keyless(&["secret", "set", TOKEN, "--approve-on-use", "never"]).run().ok();
     // A new value goes to a place that is named.
     let rotate = ["secret", "rotate", TOKEN, "--value-stdin"];
     let said = world.keyless(&rotate).stdin(world.canary.value()).run().ok();

@@ -3,7 +3,7 @@
 use jiff::{Timestamp, civil::Date, tz::TimeZone};
 use keyless_core::{ApproveOnUse, Error};
 use keyless_store::LatestUse;
-use keyless_vault::{Freshness, Secret};
+use keyless_vault::{Freshness, KeptAt, Secret};
 
 use super::Overview;
 
@@ -34,6 +34,8 @@ pub struct SecretRow {
     pub state: SecretState,
     /// When a person is asked before it is used, as it is in force: the profile may ask more often than its own policy.
     pub asks: ApproveOnUse,
+    /// Where its value is looked for, if that is at a source and whoever asks knows the sources.
+    pub kept_at: Option<KeptAt>,
 }
 
 /// How a secret stands.
@@ -62,7 +64,10 @@ impl Overview {
     pub async fn secrets(&self, wanted: &SecretsWanted) -> Result<SecretsView, Error> {
         let all = self.vault.list().await?;
         let total = all.len();
-        let rows = all.iter().cloned().map(|secret| SecretRow::today(secret, self.floor));
+        let rows = all.iter().cloned().map(|secret| {
+            let kept_at = self.vault.kept_at(&secret);
+            SecretRow { kept_at, ..SecretRow::today(secret, self.floor) }
+        });
         Ok(SecretsView { rows: rows.filter(|row| wanted.fits(row)).collect(), total })
     }
 }
@@ -95,7 +100,7 @@ impl SecretRow {
             Freshness::Registered => SecretState::Registered,
         };
         let asks = secret.metadata.approve_on_use.tightened_by(floor);
-        Self { secret, state, asks }
+        Self { secret, state, asks, kept_at: None }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use keyless_core::{ApproveOnUse, Location};
 use keyless_store::LatestUse;
-use keyless_vault::{Metadata, Providers, Secret, SourceConfig};
+use keyless_vault::{KeptAt, Metadata, Providers, Secret, SourceConfig};
 use maud::{Markup, html};
 
 use super::{
@@ -22,6 +22,8 @@ pub(in crate::web) struct Own<'a> {
     pub(in crate::web) visit: &'a Visit,
     /// The secret; nothing for a new one.
     pub(in crate::web) secret: Option<&'a Secret>,
+    /// Where its value is looked for, if that is at a source.
+    pub(in crate::web) kept_at: Option<KeptAt>,
     pub(in crate::web) act: Act,
     /// How often every secret is asked about at least.
     pub(in crate::web) floor: ApproveOnUse,
@@ -77,7 +79,7 @@ pub(in crate::web) fn render(own: &Own<'_>) -> Markup {
 /// A value is typed.
 fn typing(own: &Own<'_>, address: &str) -> Markup {
     let occasion = Occasion::of(own.secret);
-    let known = own.secret.cloned().map(|secret| Known::of(secret, own.floor));
+    let known = own.secret.cloned().map(|secret| Known::of(secret, own.kept_at.clone(), own.floor));
     let wanted = Wanted {
         place: &own.visit.place,
         path: own.secret.map(|secret| &secret.path),
@@ -147,7 +149,7 @@ fn look(own: &Own<'_>, secret: &Secret, address: &str) -> Markup {
             div { dt { "Variable" } dd {
                 @match env { Some(name) => { code { (name) } }, None => { span .none { "none" } } } } }
             div { dt { "Asks" } dd { (approve_on_use.tightened_by(own.floor).in_words()) } }
-            div { dt { "Kept in" } dd { (value::kept(Some(secret))) } }
+            div { dt { "Kept in" } dd { (value::kept(Some(secret), own.kept_at.as_ref())) } }
             @if let Some(version) = secret.version {
                 div { dt { "Value" } dd { "version " (version)
                     @if let Some(at) = secret.rotated_at { ", since " (at.strftime("%-d %B %Y").to_string()) } } }

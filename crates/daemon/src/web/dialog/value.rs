@@ -1,7 +1,7 @@
 //! A value: first or next, typed into a field that is masked, and where it may go.
 
 use keyless_core::{Error, SecretPath, approval::Asked};
-use keyless_vault::{Provider, Providers, Secret, SourceConfig, Variant};
+use keyless_vault::{KeptAt, Provider, Providers, Secret, SourceConfig, Variant};
 use maud::{Markup, html};
 use zeroize::Zeroizing;
 
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     operator::{Answer, Given, Known, Occasion, Shown, Typed, suggested_variable},
-    web::form::Fields,
+    web::{form::Fields, words::plain},
 };
 
 /// The field with the kind of token that the person chose.
@@ -60,7 +60,7 @@ pub(super) fn around(wanted: &Wanted<'_>) -> Markup {
     let page = upkeep.and_then(|upkeep| upkeep.retrieval_url.as_deref());
     html! {
         dl .facts {
-            div { dt { "Kept in" } dd { (kept(wanted.secret)) } }
+            div { dt { "Kept in" } dd { (kept(wanted.secret, wanted.known.and_then(|known| known.kept_at.as_ref()))) } }
             @if let (true, Some(days)) = (rotation, every) {
                 div { dt { "Cadence" } dd { "every " (days) " days" } }
             }
@@ -161,15 +161,15 @@ fn vaults_pattern<'a>(wanted: &Wanted<'a>) -> Option<&'a str> {
 }
 
 /// Where a secret's value is kept.
-pub(super) fn kept(secret: Option<&Secret>) -> Markup {
+pub(super) fn kept(secret: Option<&Secret>, at: Option<&KeptAt>) -> Markup {
     html! {
-        @match secret.map(|secret| &secret.metadata.source) {
+        @if let Some(at) = at { (plain(&at.in_words())) } @else { @match secret.map(|secret| &secret.metadata.source) {
             Some(SourceConfig::Routed { source: Some(name), .. }) => { "source " code { (name) } },
             Some(SourceConfig::Routed { .. }) => { "its source, as sources.toml says" },
             Some(SourceConfig::Env { variable }) => { "the broker’s variable " code { (variable) } },
             Some(SourceConfig::File { .. }) => { "a file of yours" },
             Some(SourceConfig::Local) | None => { "the sealed store on this machine" },
-        }
+        } }
     }
 }
 

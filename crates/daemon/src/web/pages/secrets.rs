@@ -56,6 +56,7 @@ pub(in crate::web) async fn secret(
     let own = Own {
         visit: &visit,
         secret: secret.as_ref(),
+        kept_at: secret.as_ref().and_then(|secret| web.desk.vault.kept_at(secret)),
         act: Act::parse(wanted.text("act")),
         floor: web.desk.keeper.floor(),
         providers: &web.desk.providers().await,
@@ -113,7 +114,7 @@ fn table(place: &str, rows: &[SecretRow], uses: &[LatestUse]) -> Markup {
                 th scope="col" { "Asks" } th scope="col" { "Used" } th scope="col" { "State" }
             } }
             tbody {
-                @for SecretRow { secret, state, asks } in rows.iter().take(ROWS) {
+                @for SecretRow { secret, state, asks, .. } in rows.iter().take(ROWS) {
                     @let state = state.as_str();
                     tr {
                         th scope="row" {
@@ -183,7 +184,12 @@ mod tests {
             let (created_at, updated_at, rotated_at) = (at, at, Some(at));
             let secret =
                 Secret { path, metadata, created_at, updated_at, version: Some(1), rotated_at };
-            SecretRow { secret, state: SecretState::Registered, asks: ApproveOnUse::Never }
+            SecretRow {
+                secret,
+                state: SecretState::Registered,
+                asks: ApproveOnUse::Never,
+                kept_at: None,
+            }
         };
         let rows: Vec<SecretRow> = (0..2000).map(row).collect();
         let drawn = table("place", &rows, &[]).into_string();

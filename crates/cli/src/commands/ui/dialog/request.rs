@@ -30,6 +30,9 @@ pub(in crate::commands::ui) fn pieces_of(shown: &Shown) -> Vec<Piece> {
     pieces.push(Piece::fact("Asked by", format!("{}, {ago} ago", visible(&shown.session))));
     if is_secret && shown.path.is_some() {
         pieces.push(Piece::fact("Goes to", goes_to(shown.known.as_ref())));
+        if let Some(at) = shown.known.as_ref().and_then(|known| known.kept_at.as_ref()) {
+            pieces.push(Piece::fact("Kept at", visible(&at.in_words())));
+        }
     }
     match &shown.asked {
         Asked::ActionApproval { wanted } => action(&mut pieces, shown, wanted),
@@ -198,10 +201,10 @@ mod tests {
                 near: Some("npm-token".to_owned()),
             }),
             others: Vec::new(),
+            also: Vec::new(),
         };
         for asked in [Asked::metadata(Fields::default()), Asked::provision()] {
             let pieces = pieces_of(&shown(asked));
-            also: Vec::new(),
             let told = pieces.iter().find_map(|piece| match piece {
                 Piece::Fact("Beware", words, Mood::Warn) => Some(words.as_str()),
                 _ => None,

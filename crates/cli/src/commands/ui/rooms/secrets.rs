@@ -132,6 +132,7 @@ fn detail(row: &SecretRow, app: &App) -> Vec<Piece> {
     fact("Variable", metadata.env.as_ref().map(ToString::to_string));
     fact("Asks", Some(row.asks.in_words().to_owned()));
     fact("Kept in", Some(visible(&source_word(&metadata.source))));
+    fact("Kept at", row.kept_at.as_ref().map(|at| visible(&at.in_words())));
     fact("Version", secret.version.map(|version| version.to_string()));
     fact("Set", secret.rotated_at.map(|at| at.strftime("%Y-%m-%d %H:%M").to_string()));
     fact("Renewal", upkeep.rotate_every_days.map(|days| format!("every {days} days")));
