@@ -163,6 +163,11 @@ impl Requests {
         if row.request.session == session { Ok(row.request) } else { Err(unknown(id)) }
     }
 
+    /// The request `id`, however it stands.
+    pub(crate) async fn any(&self, id: &RequestId) -> Result<Request, Error> {
+        Ok(self.row(id).await?.request)
+    }
+
     /// The request `id` while it waits; [`Code::RequestSettled`] when it is too late.
     pub(crate) async fn pending(&self, id: &RequestId) -> Result<Request, Error> {
         let request = self.row(id).await?.request;

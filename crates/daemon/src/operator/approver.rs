@@ -126,6 +126,17 @@ impl Approver {
         Ok(held.is_some_and(|request| request.allows_use(now) || request.denies(now)))
     }
 
+    /// One request, however it stands, and since when: when it was made, settled or over.
+    pub(crate) async fn look(&self, id: &RequestId) -> Result<(Shown, Timestamp), Error> {
+        let (request, now) = (self.requests.any(id).await?, Timestamp::now());
+        let since = match (&request.settled, request.status(now)) {
+            (Some(settled), _) => settled.at,
+            (None, Status::Expired) => request.expires_at,
+            (None, _) => request.created_at,
+        };
+        Ok((self.show(&request, now).await, since))
+    }
+
     /// Applies an answer and records it. `value` goes with [`Answer::Value`] and nothing else.
     ///
     /// Fails with [`Code::RequestSettled`] when it is too late, and as the vault does when the answer can't be

@@ -14,7 +14,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use super::{assets, form::FORM_WORD, visitors::Visit, words::plain};
 
 /// Tells the page's own scripts which error it is.
-const CODE: HeaderName = HeaderName::from_static("x-keyless-code");
+pub(super) const CODE: HeaderName = HeaderName::from_static("x-keyless-code");
 
 /// A part of the page that the navigation names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -66,7 +66,9 @@ pub(super) async fn answer(
 ) -> Answered {
     let id = request_id(&id)?;
     let waiting = web.desk.approver.pending().await?;
-    let shown = waiting.into_iter().find(|shown| shown.id == id).ok_or_else(|| settled(&id))?;
+    let Some(shown) = waiting.into_iter().find(|shown| shown.id == id) else {
+        return Err(settled(&web, &id).await.into());
+    };
     let (answer, value) = dialog::read(&shown, &web.desk.providers().await, &mut sent.fields)?;
     prove_once(&web, &mut sent, Weight::of_answer(&shown, &answer)).await?;
     let settled = web.desk.approver.answer(&id, answer, value).await?;
@@ -126,10 +128,15 @@ pub(super) fn request_id(text: &str) -> Result<RequestId, Error> {
     RequestId::parse(text).ok_or_else(|| Code::RequestNotFound.into())
 }
 
-/// It has its answer, or its time is over.
-pub(super) fn settled(id: &RequestId) -> Error {
-    let words = SafeText::default().and(id).and(" does not wait any more");
-    Error::with(Code::RequestSettled, words)
+/// It has its answer, or its time is over: which, is told.
+async fn settled(web: &Web, id: &RequestId) -> Error {
+    match web.desk.approver.look(id).await {
+        Ok((shown, _)) => {
+            let words = SafeText::default().and(id).and(" does not wait any more: it is ");
+            Error::with(Code::RequestSettled, words.and(shown.status.as_str()))
+        }
+        Err(error) => error,
+    }
 }
 
 fn with_cookie(web: &Web, opened: &Opened, response: impl IntoResponse) -> Answered {

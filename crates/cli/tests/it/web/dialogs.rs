@@ -131,7 +131,14 @@ for (const tab of [page, other]) await tab.goto(path('requests/{once}'));
 await page.getByRole('button', {{ name: 'Allow once' }}).click(); await seen('may be used once');
 await other.getByRole('button', {{ name: 'Deny' }}).click();
 await other.getByText('does not wait any more').waitFor();
-await other.goto(path('requests/{once}')); await other.getByRole('link', {{ name: 'Back to Waiting' }}).click();
+await other.goto(path('requests/{once}')); await other.getByText('may be used once').waitFor();
+await other.locator('dt', {{ hasText: 'Allowed once' }}).waitFor();
+await other.locator('dd', {{ hasText: / s ago, at .* UTC/ }}).waitFor();
+assert.equal(await other.locator('main button').count() + await other.locator('dialog').count(), 0);
+assert.equal(await other.getByText('That was not done').count(), 0);
+await other.getByRole('link', {{ name: 'Approvals', exact: true }}).last().click();
+await other.getByRole('heading', {{ name: 'Approvals' }}).waitFor();
+await other.goto(path('requests/prov-000000000000')); await other.getByRole('link', {{ name: 'Back to Waiting' }}).click();
 await other.getByRole('heading', {{ name: 'Waiting for you' }}).waitFor();
 await other.goto(path('none')); await other.getByText('There is no such page').waitFor();
 await other.unroute('**/events'); await other.goto(path('requests/{session}'));
@@ -148,7 +155,9 @@ await seen('taken back');"
     let denied = ask("third");
     let script = format!(
         "await page.goto(path('requests/{denied}')); await seen('third');
-await page.getByRole('button', {{ name: 'Deny' }}).click(); await seen('may not be used');"
+await page.getByRole('button', {{ name: 'Deny' }}).click(); await seen('may not be used');
+await page.goto(path('requests/{denied}')); await page.locator('dt', {{ hasText: 'Denied' }}).waitFor();
+await page.goto(path('requests/{session}')); await seen('until the session ends');"
     );
     in_a_browser(&world, &script);
     let ends = [&once, &session, &denied].map(|id| agent.status(id));

@@ -58,7 +58,7 @@ export async function lookAgain(list) {
   const buttons = form.querySelectorAll("button[name]:not([disabled])");
   if (!buttons.length || list.querySelector(`a[href="${CSS.escape(address)}"]`)) return;
   const answer = await fetch(address, { headers: byScript });
-  if (answer.ok || answer.headers.get("X-Keyless-Code") !== "request_settled") return;
+  if (answer.headers.get("X-Keyless-Code") !== "request_settled") return;
   buttons.forEach((button) => button.setAttribute("disabled", ""));
   await tell(form, answer);
 }
@@ -73,8 +73,9 @@ async function tell(form, answer) {
   if (!place) return;
   const page = document.createElement("template");
   draw(page, answer ? await answer.text() : "");
-  const fault = page.content.querySelector(".fault");
-  place.replaceChildren(...(fault ? fault.children : ["The broker does not answer any more. Next: keyless unlock, then keyless web."]));
+  const end = page.content.querySelector("[data-end]");
+  const told = end ? [end] : page.content.querySelector(".fault")?.children;
+  place.replaceChildren(...(told ?? ["The broker does not answer any more. Next: keyless unlock, then keyless web."]));
   place.removeAttribute("hidden");
   const code = answer?.headers.get("X-Keyless-Code");
   if (code === "value_weak") form.querySelector("[data-weak]")?.removeAttribute("hidden");

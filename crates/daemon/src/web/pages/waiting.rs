@@ -4,22 +4,26 @@ use std::sync::Arc;
 
 use axum::{
     extract::{Path, RawQuery, State},
-    response::Html,
+    response::{Html, IntoResponse as _},
 };
-use keyless_core::{Code, approval::Asked};
+use jiff::Timestamp;
+use keyless_core::{
+    Code,
+    approval::{Asked, Status},
+};
 use maud::{Markup, html};
 
 use super::Page;
 use crate::{
-    operator::{Shown, lasting},
+    operator::{Shown, ago, lasting},
     web::{
         Web,
         dialog::{self, Scene},
         form::{Proven, query},
-        frame::{Room, page},
-        handlers::{request_id, settled},
+        frame::{CODE, Room, page},
+        handlers::{Answered, request_id},
         visitors::Visit,
-        words::plain,
+        words::{outcome, plain},
     },
 };
 
@@ -39,16 +43,21 @@ pub(in crate::web) async fn list(State(web): State<Arc<Web>>, Proven(visit): Pro
     Ok(Html(rows(&visit, &shown).into_string()))
 }
 
-/// One request's dialog, over the list.
+/// One request's dialog, over the list; of one that waits no more, what became of it.
 pub(in crate::web) async fn request(
     State(web): State<Arc<Web>>,
     Path((_, id)): Path<(String, String)>,
     RawQuery(wanted): RawQuery,
     Proven(visit): Proven,
-) -> Page {
+) -> Answered {
     let id = request_id(&id)?;
     let waiting = web.desk.approver.pending().await?;
-    let shown = waiting.iter().find(|shown| shown.id == id).ok_or_else(|| settled(&id))?;
+    let Some(shown) = waiting.iter().find(|shown| shown.id == id) else {
+        let (shown, since) = web.desk.approver.look(&id).await?;
+        let body = html! { (past(&visit, &shown, since)) (body(&visit, &waiting)) };
+        let code = [(CODE, Code::RequestSettled.as_str())];
+        return Ok((code, page(&visit, Room::Waiting, &body)).into_response());
+    };
     let secret = match &shown.path {
         Some(path) => web.desk.vault.show(path).await.ok(),
         None => None,
@@ -63,7 +72,7 @@ pub(in crate::web) async fn request(
         prove_again: web.desk.prove_again().await,
     };
     let body = html! { (body(&visit, &waiting)) (dialog::render(&scene)) };
-    Ok(page(&visit, Room::Waiting, &body))
+    Ok(page(&visit, Room::Waiting, &body).into_response())
 }
 
 /// What the catalog says of another kind of token of the same service.
@@ -75,6 +84,36 @@ pub(in crate::web) async fn guide(
     let providers = web.desk.providers().await;
     let (provider, variant) = providers.variant(&variant).ok_or(Code::SecretNotFound)?;
     Ok(Html(dialog::guide(provider, variant, occasion == "another").into_string()))
+}
+
+/// What became of a request that waits no more.
+fn past(visit: &Visit, shown: &Shown, since: Timestamp) -> Markup {
+    let end = match shown.status {
+        Status::Cancelled => "Declined",
+        Status::Denied => "Denied",
+        Status::Expired => "Expired",
+        Status::Failed { .. } => "Failed",
+        Status::Ok => "Done",
+        Status::Once => "Allowed once",
+        Status::Pending => "Waiting",
+        Status::Session => "Allowed for the session",
+    };
+    let holds = matches!(shown.status, Status::Denied | Status::Once | Status::Session);
+    html! {
+        section aria-label="What became of a request" {
+            p .kind { (shown.heading()) }
+            p .path { (plain(&shown.title())) }
+            p data-end="" { "It does not wait any more. " (plain(&outcome(shown))) }
+            dl .facts {
+                div { dt { "Request" } dd { code { (shown.id) } } }
+                div { dt { "Asked by" } dd { (plain(&shown.session)) ", " (lasting(shown.age_seconds)) " ago" } }
+                div { dt { (end) } dd { (ago(since)) ", at " (since.strftime("%H:%M:%S UTC, %-d %B %Y").to_string()) } }
+            }
+            @if holds {
+                p .help { "What still holds of it is under " a href={ "/" (visit.place) "/approvals" } { "Approvals" } "." }
+            }
+        }
+    }
 }
 
 fn body(visit: &Visit, shown: &[Shown]) -> Markup {
