@@ -25,7 +25,7 @@ use self::given::Given;
 pub(crate) use self::{
     query::{Query, Value, query, query_owned},
     row::Row,
-    transaction::{LOCK_CLASS, Lock, SCHEMA_LOCK, Transaction, meanwhile},
+    transaction::{ANSWERS_LOCK, LOCK_CLASS, Lock, SCHEMA_LOCK, Transaction, meanwhile},
     words::{LARGEST, of_a_size},
 };
 use crate::store::{StoreError, apart};

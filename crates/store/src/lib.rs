@@ -14,6 +14,7 @@ mod sealed;
 
 // What agents ask of a person
 mod requests;
+mod turn;
 
 // When sources were in touch
 mod contacts;
@@ -42,4 +43,5 @@ pub use crate::{
     requests::RequestRow,
     sealed::{CommitmentRow, EnvelopeRow, HeaderRow, Rows, SecretRow, VersionRow, Writing},
     store::{ChangeMark, Server, ServerFault, Store, StoreError, StoreOptions, StorePlace},
+    turn::Turn,
 };

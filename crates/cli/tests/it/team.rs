@@ -1,12 +1,12 @@
 //! Two brokers on one PostgreSQL: what they share, what they don't, and what is left when it dies.
 
-use std::{cell::RefCell, fs};
+use std::{cell::RefCell, fs, io::Write as _, process::Stdio};
 
 use keyless_testkit::{Canary, Postgres, PostgresOptions, TestCa};
 use serde_json::{Value, json};
 
 use crate::{
-    mcp::{Agent, USE, approve, gated, pending, unlock},
+    mcp::{Agent, USE, about, approve, gated, pending, unlock},
     nl::{
         BOXED,
         sessions::{RUN, spoken, stdin_of},
@@ -203,6 +203,40 @@ fn a_killed_broker_of_one_home_costs_no_session_of_another() {
     assert_eq!(his.line(), "200");
     assert_eq!(origin.requests().len(), 1);
     chains(bob);
+}
+
+/// Two operators answer one request at once, each at their own broker: one value is taken, and who was too late is told so.
+#[test]
+fn of_two_operators_who_answer_at_once_one_is_taken() {
+    let team = Team::new();
+    let Team { ann, bob, .. } = &team;
+    unlock(ann);
+    unlock(bob);
+    let mut agent = Agent::connect(bob);
+    let version = || {
+        let shown = ann.keyless(&["secret", "show", TOKEN, "--json"]).run().data();
+        shown["version"].as_u64().unwrap()
+    };
+    for round in 0..3 {
+        let id = agent.ask("secrets_request_rotation", &about(TOKEN));
+        let before = version();
+        let begun = [ann, bob].map(|world| {
+            let options = ["approve", &id, "--accept", "--overwrite", "--value-stdin"];
+            let mut command = world.keyless(&options).into_command();
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+            let mut child = command.spawn().unwrap();
+            let value = world.another_value();
+            child.stdin.take().unwrap().write_all(value.as_bytes()).unwrap();
+            child
+        });
+        let ended = begun.map(|child| child.wait_with_output().unwrap());
+        let mut codes = ended.each_ref().map(|one| one.status.code().unwrap());
+        let errors = ended.each_ref().map(|one| String::from_utf8_lossy(&one.stderr).into_owned());
+        codes.sort_unstable();
+        assert_eq!((codes, version() - before), ([0, 4], 1), "{round}: {errors:?}");
+        assert!(errors.concat().contains("is ok: it was settled"), "{errors:?}");
+        assert_eq!(agent.status(&id), "ok");
+    }
 }
 
 #[test]

@@ -148,6 +148,8 @@ impl Approver {
         value: Option<Zeroizing<Vec<u8>>>,
     ) -> Result<Shown, Error> {
         let _turn = self.turn.lock().await;
+        // Other processes answer too: without a broker, or at another one on the same server.
+        let _everywhere = self.operator.vault.store().turn().await?;
         let request = self.requests.pending(id).await?;
         // Whether it fits at all is asked before anything is applied.
         request.settle(answer.probe(), Timestamp::now())?;
@@ -293,12 +295,12 @@ impl Approver {
             known,
             unknown_pattern: self.unknown_pattern(&request.asked).await,
             others: secrets.collect(),
+            also: Vec::new(),
         }
     }
 
     async fn unknown_pattern(&self, asked: &Asked) -> Option<UnknownPattern> {
         let id = match asked {
-            also: Vec::new(),
             Asked::MetadataProposal { fields, .. } | Asked::NewPathProposal { fields, .. } => {
                 fields
             }
@@ -327,11 +329,6 @@ impl Approver {
     }
 }
 
-/// What is declared of a secret and asks for more care stays with it, wherever it is used from the moment it is stored.
-fn keep_declared(metadata: &mut Metadata, asked: &Asked) {
-    metadata.approve_on_use = metadata.approve_on_use.tightened_by(asked.policy());
-    if let Some(declared) = asked.declared() {
-        metadata.upkeep.expires_at = declared.expires_at;
 /// Whether one word for a session is why both hold.
 fn is_same_word(one: &Request, other: &Request) -> bool {
     let is_word = |request: &Request| {
@@ -340,6 +337,11 @@ fn is_same_word(one: &Request, other: &Request) -> bool {
     is_word(one) && is_word(other) && is_good_for_session(one, other)
 }
 
+/// What is declared of a secret and asks for more care stays with it, wherever it is used from the moment it is stored.
+fn keep_declared(metadata: &mut Metadata, asked: &Asked) {
+    metadata.approve_on_use = metadata.approve_on_use.tightened_by(asked.policy());
+    if let Some(declared) = asked.declared() {
+        metadata.upkeep.expires_at = declared.expires_at;
         metadata.upkeep.rotate_every_days = declared.rotate_every_days;
     }
 }

@@ -17,6 +17,8 @@ use crate::store::StoreError;
 pub(crate) const LOCK_CLASS: i32 = 0x4b4c_5331;
 /// Taken while tables are made.
 pub(crate) const SCHEMA_LOCK: i32 = -1;
+/// Taken while an answer to a request is applied.
+pub(crate) const ANSWERS_LOCK: i32 = -2;
 const ROWS_LOCK: i32 = 0;
 /// A server ends a transaction in which nothing is said for 20 s.
 const SILENCE: Duration = Duration::from_secs(5);

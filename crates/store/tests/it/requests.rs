@@ -1,11 +1,14 @@
 //! Requests: recorded, answered once, swept, kept over a restart.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use keyless_core::{
     SecretPath,
     approval::{Asked, Decision, FullRequestId, Request},
 };
 use keyless_store::{RequestRow, StoreError, Told};
+use tokio::time::timeout;
 
 use crate::scene::{Engine, Scene, on_both};
 
@@ -13,6 +16,7 @@ on_both! {
     a_request_survives_a_restart
     an_id_is_given_once
     of_two_answers_one_wins
+    one_process_answers_at_a_time
     they_are_listed_by_age_and_swept
 }
 
@@ -87,4 +91,17 @@ async fn they_are_listed_by_age_and_swept(engine: Engine) {
     assert_eq!(listed, ["prov-010101010101", "prov-030303030303"]);
     scene.store.remove_requests(&[row(1, b"").request.id]).await.unwrap();
     assert_eq!(ids(scene.store.requests().await.unwrap()), ["prov-030303030303"]);
+}
+
+async fn one_process_answers_at_a_time(engine: Engine) {
+    let scene = Scene::new(engine).await;
+    let other = scene.opened_again().await;
+    let first = scene.store.turn().await.unwrap();
+    let (waits, soon) = (other.turn(), Duration::from_millis(300));
+    tokio::pin!(waits);
+    assert!(timeout(soon, &mut waits).await.is_err(), "the first one is not done");
+    drop(first);
+    let second = timeout(Duration::from_secs(20), waits).await.unwrap().unwrap();
+    drop(second);
+    scene.store.turn().await.unwrap();
 }

@@ -1,5 +1,7 @@
 //! Many requests, several tabs, a proof that ends.
 
+use std::{process::Stdio, thread, time::Duration};
+
 use serde_json::json;
 
 use super::{Browser, in_a_browser};
@@ -109,4 +111,55 @@ for (const [id, fill, button] of [
     assert_eq!(ends, ["ok", "ok", "ok", "once"]);
     let secrets = world.keyless(&["secret", "list", "--json"]).run().data();
     assert_eq!(secrets["secrets"][0]["version"], json!(2), "{secrets}");
+}
+
+/// One operator answers at the page and another one in a terminal, at the same moment: one of them is taken, and the other is
+/// told what it came to.
+#[test]
+fn of_a_page_and_a_terminal_that_answer_at_once_one_is_taken() {
+    const ROUNDS: usize = 4;
+    let world = unlocked();
+    let mut agent = Agent::connect(&world);
+    let ids: Vec<String> = (0..ROUNDS)
+        .map(|round| {
+            let fields = json!({ "description": format!("Token number {round}") });
+            agent.ask("secrets_propose_metadata", &json!({ "path": TOKEN, "fields": fields }))
+        })
+        .collect();
+    let script = format!(
+        "await page.route('**/events', (route) => route.abort());
+for (const id of {}) {{
+  await page.goto(path('requests/' + id)); await page.getByLabel('Description').check();
+  tell('ready'); await told();
+  await page.getByRole('button', {{ name: 'Take over what is ticked' }}).click();
+  tell(await Promise.race([
+    page.locator('#notice', {{ hasText: ': done' }}).waitFor().then(() => 'done'),
+    page.locator('.fault', {{ hasText: 'is cancelled' }}).waitFor().then(() => 'late'),
+  ]));
+}}",
+        json!(ids)
+    );
+    let mut browser = Browser::start(&world, &script);
+    for (round, id) in ids.iter().enumerate() {
+        assert_eq!(browser.told(), "ready");
+        let mut terminal = world.keyless(&["approve", id, "--deny"]).into_command();
+        terminal.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let begun = terminal.spawn().unwrap();
+        // Its proof takes a while; a click takes none.
+        thread::sleep(Duration::from_millis(150 * u64::try_from(round).unwrap()));
+        browser.say("go");
+        let (page, terminal) = (browser.told(), begun.wait_with_output().unwrap());
+        let errors = String::from_utf8_lossy(&terminal.stderr);
+        match agent.status(id).as_str() {
+            "ok" => {
+                assert_eq!((&*page, terminal.status.code()), ("done", Some(4)), "{errors}");
+                assert!(errors.contains(&format!("{id} is ok: it was settled ")), "{errors}");
+            }
+            "cancelled" => {
+                assert_eq!((&*page, terminal.status.code()), ("late", Some(0)), "{errors}");
+            }
+            status => panic!("{status}: {errors}"),
+        }
+    }
+    browser.done();
 }
