@@ -7,7 +7,10 @@ use http::{HeaderMap, Request, StatusCode};
 use keyless_testkit::{Canary, Handler, Origin, RequestBody, reply};
 use serde_json::{Value, json};
 
-use crate::world::{EVIL, TOKEN, World};
+use crate::{
+    mcp::{Agent, about, approve, unlock},
+    world::{EVIL, TOKEN, World},
+};
 
 const GITHUB: &str = "api.github.com";
 const PATH: &str = "team/github/token";
@@ -244,4 +247,32 @@ print(said.get('error') or said['liveness'])
     world.keyless(&["secret", "set", PATH, "--allow", "GET /user"]).run().ok();
     assert_eq!(asked(PATH), "ok");
     assert_eq!(origin.requests().len(), 1);
+}
+
+/// What its service refuses an agent can't mend: it is told who can, and how it asks them.
+#[test]
+fn a_value_that_its_service_refuses_is_the_persons_to_rotate() {
+    let mut world = World::with_store();
+    let (value, other) = (world.github_token(), world.github_token());
+    let _origin = github(&mut world, &value);
+    add(&world, &other, &["--to", GITHUB, "--env", "GITHUB_TOKEN"]).data();
+    unlock(&world);
+    let mut agent = Agent::connect(&world);
+    let asked = json!({ "path": PATH, "liveness": true });
+    let told = agent.tool("secrets_validate", &asked).unwrap();
+    let advice = &told["remediation"];
+    assert_eq!(
+        (&told["liveness"], &advice["actor"], &advice["action"], &advice["retryable"]),
+        (&json!("invalid"), &json!("user"), &json!("ask_user_to_rotate"), &json!(false)),
+        "{told}"
+    );
+    let words = advice["user_message"].as_str().unwrap();
+    assert!(words.contains("secrets_request_rotation"), "{words}");
+    // As advised.
+    let id = agent.ask("secrets_request_rotation", &about(PATH));
+    approve(&world, &[&id, "--deny"]).ok();
+    let rotate = ["secret", "rotate", PATH, "--value-stdin"];
+    world.keyless(&rotate).stdin(&value[..]).run().ok();
+    let told = agent.tool("secrets_validate", &asked).unwrap();
+    assert_eq!((&told["liveness"], &told["remediation"]), (&json!("ok"), &json!(null)), "{told}");
 }

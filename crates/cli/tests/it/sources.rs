@@ -175,6 +175,62 @@ pub(crate) fn executable(path: &Path, text: &str) {
     file.set_permissions(fs::Permissions::from_mode(0o755)).unwrap();
 }
 
+/// Three places, which call what they keep by the same name: each secret's value comes from its own, at each use, and
+/// where one of them is gone the others give theirs.
+#[test]
+fn several_sources_are_each_asked_for_their_own() {
+    let mut world = World::with_store();
+    let origin = world.origin(ALLOWED);
+    world.write_config();
+    let token = world.another_value();
+    let [first, second, here] = [(); 3].map(|()| world.another_value());
+    let servers = [&first, &second].map(|value| {
+        let server = Server::python(&world, KV2, &[&token]);
+        let body = format!("{{\"data\":{{\"value\":\"{value}\"}}}}");
+        server.vault("POST", "api/token", &token, &body);
+        server
+    });
+    add_local(&world, "sources/both/token", &token);
+    let declared = |name: &str, server: &Server| {
+        format!(
+            "[[source]]\nname = \"{name}\"\ntype = \"vault\"\naddr = \"http://127.0.0.1:{}\"\nmount = \"kv\"\n\
+             namespace = \"team-a\"\n[[route]]\nprefix = \"{name}/\"\nsource = \"{name}\"\n",
+            server.port
+        )
+    };
+    let credentials =
+        "[source_credentials]\none = \"sources/both/token\"\ntwo = \"sources/both/token\"\n";
+    let [one, two] = servers;
+    sources(&world, &(declared("one", &one) + &declared("two", &two) + credentials));
+    let add = |path: &str, variable: &str| {
+        let words = ["secret", "add", path, "--to", ALLOWED, "--env", variable];
+        world.keyless(&[&words[..], &["--source", "routed"]].concat()).run().ok();
+    };
+    add("one/api/token", "ONE");
+    add("two/api/token", "TWO");
+    let own = ["secret", "add", "here/api/token", "--to", ALLOWED, "--env", "HERE"];
+    let own = [&own[..], &["--value-stdin"]].concat();
+    world.keyless(&own).stdin(&here[..]).run().ok();
+    let script = r#"for value in "$ONE" "$TWO" "$HERE"; do curl -sS -o /dev/null -w '%{http_code} ' -H "X: $value" https://api.allowed.test/; done"#;
+    let secrets = ["one/api/token", "two/api/token", "here/api/token"];
+    let given: Vec<&str> = secrets.iter().flat_map(|path| ["--secret", path]).collect();
+    let used = || world.agent_with(&given, &["sh", "-c", script]).run();
+    assert_eq!(used().ok(), "200 200 200 ");
+    let arrived = || origin.requests().iter().filter_map(|one| one.header("x")).collect::<Vec<_>>();
+    assert_eq!(arrived(), [&first[..], &second, &here]);
+    // One is given another value, past Keyless, and the other goes away.
+    let newer = world.another_value();
+    let body = format!("{{\"data\":{{\"value\":\"{newer}\"}}}}");
+    one.vault("POST", "api/token", &token, &body);
+    drop(two);
+    let seen = used().text();
+    assert!(
+        seen.starts_with("200 ") && seen.ends_with(" 200 ") && seen != "200 200 200 ",
+        "{seen}"
+    );
+    assert_eq!(arrived()[3..], [&newer[..], &here]);
+}
+
 #[test]
 fn hashicorp_vault_by_token_and_by_approle() {
     let mut world = World::with_store();

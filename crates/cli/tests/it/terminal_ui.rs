@@ -19,7 +19,7 @@ use crate::{
     invocation::KEYLESS,
     mcp::{Agent, gated, unlocked},
     terminal::at_a_terminal,
-    world::{TOKEN, World, wait_until},
+    world::{ALLOWED, TOKEN, VARIABLE, World, wait_until},
 };
 
 /// Over a plain pseudo-terminal, as ssh gives one, it is the same as in tmux; a pipe or a terminal that can't be drawn
@@ -134,6 +134,9 @@ fn a_store_is_made_and_opened_on_screen() {
     window.seen(&["There is no store yet"]);
     window.say(" ");
     window.seen(&["[x] pass"]);
+    window.press("Down");
+    window.say(" ");
+    window.seen(&["[x] pass", "[x] 1Password"]);
     window.press("Enter");
     window.seen(&["A passphrase for the store"]);
     window.say("long enough for one\rand another one\r");
@@ -154,8 +157,15 @@ fn a_store_is_made_and_opened_on_screen() {
     window.seen(&["Nothing waits for an answer."]);
     window.say("q");
     window.closed();
+    // Each place that was ticked is a source; the store itself is where a secret goes that names none.
+    let listed = world.keyless(&["source", "list", "--json"]).run().data();
+    let kinds = listed["declared"].as_array().unwrap().iter().map(|one| &one["kind"]);
+    assert_eq!(kinds.collect::<Vec<_>>(), ["1password", "env", "pass"], "{listed}");
     let sources = world.home.keyless_home().join("sources.toml");
-    assert!(fs::read_to_string(sources).unwrap().contains("type = \"pass\""));
+    assert!(!fs::read_to_string(sources).unwrap().contains("[default]"));
+    world.add(TOKEN, &["--to", ALLOWED, "--env", VARIABLE]).ok();
+    let shown = world.keyless(&["secret", "show", TOKEN, "--json"]).run().data();
+    assert_eq!((&shown["source"], &shown["version"]), (&json!("local"), &json!(1)));
 
     let window = Window::open(&world, ui(), (80, 24));
     window.seen(&["The store is locked"]);

@@ -3,15 +3,22 @@
 use std::{
     cell::RefCell,
     fs,
-    os::unix::fs::PermissionsExt as _,
+    io::{Read as _, Write as _},
+    net::Shutdown,
+    os::unix::{
+        fs::PermissionsExt as _,
+        net::{UnixListener, UnixStream},
+    },
     process::{Child, Stdio},
+    sync::{Arc, Mutex},
+    thread,
 };
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::{
-    invocation::Invocation,
+    invocation::{Invocation, KEYLESS},
     terminal::at_a_terminal,
     world::{ALLOWED, TOKEN, World, wait_until},
 };
@@ -650,4 +657,88 @@ fn a_broker_that_hangs_is_named_and_keeps_nobody_waiting() {
     // Once it goes on, it does what it was asked.
     rustix::process::kill_process(process, Signal::CONT).unwrap();
     wait_until("it is locked", || status(&world)["broker"].is_null());
+}
+
+/// What goes over one of the broker's sockets, which a relay in its place writes down.
+fn overheard(world: &World, name: &str) -> Arc<Mutex<Vec<u8>>> {
+    let socket = world.home.keyless_home().join("run").join(name);
+    let behind = socket.with_extension("behind");
+    fs::rename(&socket, &behind).unwrap();
+    let listener = UnixListener::bind(&socket).unwrap();
+    fs::set_permissions(&socket, fs::Permissions::from_mode(0o600)).unwrap();
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let all = Arc::clone(&heard);
+    thread::spawn(move || {
+        for near in listener.incoming().flatten() {
+            let far = UnixStream::connect(&behind).unwrap();
+            let pairs = [(near.try_clone().unwrap(), far.try_clone().unwrap()), (far, near)];
+            for (mut from, mut to) in pairs {
+                let all = Arc::clone(&all);
+                thread::spawn(move || {
+                    let mut some = [0; 4096];
+                    while let Ok(count @ 1..) = from.read(&mut some) {
+                        all.lock().unwrap().extend_from_slice(&some[..count]);
+                        if to.write_all(&some[..count]).is_err() {
+                            break;
+                        }
+                    }
+                    let _ = to.shutdown(Shutdown::Write);
+                });
+            }
+        }
+    });
+    heard
+}
+
+/// Whoever calls is asked at their own terminal, wherever input and output of the command go; to a broker that runs
+/// goes a proof, and neither of its sockets ever has the passphrase.
+#[test]
+fn the_factor_is_asked_at_the_callers_terminal_and_goes_over_no_socket() {
+    let world = World::with_token();
+    let passphrase = fs::read_to_string(world.operator_file("passphrase")).unwrap();
+    let passphrase = world.watch(keyless_testkit::Canary::of(passphrase.trim()));
+    let typed = |command: &str| {
+        let script = format!(r#""$0" {command} < /dev/null > out 2> err"#);
+        let invocation = world.keyless(&[]).without_passphrase();
+        let invocation = invocation.instead(&["sh", "-c", &script, KEYLESS]);
+        let script = format!("expect('assphrase'); say({passphrase:?} + '\\n'); finish(code=0)");
+        at_a_terminal(&world, invocation, &script)
+    };
+    assert!(!typed("unlock --for 10m").contains("Unlocked"), "that is in the file");
+    assert_eq!(status(&world)["unlocked"], json!(true));
+    let heard = ["agent.sock", "operator.sock"].map(|name| overheard(&world, name));
+    let mut agent = crate::mcp::Agent::connect(&world);
+    let asked = json!({ "path": TOKEN });
+    let id = agent.ask("secrets_request_rotation", &asked);
+    typed(&format!("approve {id} --deny"));
+    assert_eq!(agent.status(&id), "cancelled");
+    for heard in heard {
+        let heard = heard.lock().unwrap();
+        assert!(!heard.is_empty());
+        world.saw("a socket", &heard);
+    }
+    let out = fs::read_to_string(world.home.work().join("out")).unwrap();
+    assert!(out.contains("nothing was changed"), "{out}");
+}
+
+/// A broker in the foreground asks at its own terminal and not its input, and its opening is on record as the operator's.
+#[test]
+fn a_broker_asks_at_its_own_terminal_and_says_so_in_the_log() {
+    let world = World::with_token();
+    let passphrase = fs::read_to_string(world.operator_file("passphrase")).unwrap();
+    let passphrase = world.watch(keyless_testkit::Canary::of(passphrase.trim()));
+    let own = world.keyless(&[]).without_passphrase();
+    let own =
+        own.instead(&["sh", "-c", r#"echo wrong > in; exec "$0" broker --for 10m < in"#, KEYLESS]);
+    let script = format!(
+        "expect('assphrase'); say({passphrase:?} + '\\n'); expect('Listening on'); say('\\x03'); finish(code=0)"
+    );
+    at_a_terminal(&world, own, &script);
+    let log = world.log();
+    let opened: Vec<_> = log.iter().filter(|entry| entry["action"] == "unlock").collect();
+    assert_eq!(opened.len(), 1, "{opened:?}");
+    assert_eq!(
+        (&opened[0]["result"], &opened[0]["agent"]["session_id"], &opened[0]["detail"]["note"]),
+        (&json!("success"), &json!("operator"), &json!("from cold"))
+    );
 }
