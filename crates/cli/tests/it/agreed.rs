@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::{
     mcp::{unlock, unlocked},
+    sources::sha256,
     terminal::at_a_terminal,
     world::{ALLOWED, TOKEN, World, wait_until},
 };
@@ -67,8 +68,9 @@ fn what_a_source_is_given_takes_the_word_of_who_has_the_factor() {
     let program = world.home.write("operator/greedy", script).unwrap();
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
     fs::set_permissions(&program, mode).unwrap();
+    let checksum = sha256(&program);
     let declared = format!(
-        "[[source]]\nname = \"mine\"\ntype = \"plugin\"\nprogram = {program:?}\nenvironment = {{ T = \"@secret:{TOKEN}\" }}\n"
+        "[[source]]\nname = \"mine\"\ntype = \"plugin\"\nprogram = {program:?}\nchecksum_sha256 = {checksum:?}\nenvironment = {{ T = \"@secret:{TOKEN}\" }}\n"
     );
     world.home.write("keyless/sources.toml", declared).unwrap();
     let passphrase = fs::read_to_string(world.operator_file("passphrase")).unwrap();

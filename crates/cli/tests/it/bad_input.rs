@@ -249,7 +249,7 @@ fn catalogs_that_can_not_be_used() {
     // A value that is not mounted is told at the start.
     world.home.write("operator/catalog.yaml", entry("", "[api.test]")).unwrap();
     fs::remove_file(world.operator_file("mounted/api/token")).unwrap();
-    assert_refused(&world, &bad(&proxy, 1, "secret_unavailable", &["api/token"]));
+    assert_refused(&world, &bad(&proxy, 3, "path_unusable", &["api/token"]));
 }
 
 #[test]
