@@ -419,10 +419,10 @@ pub(super) fn fingerprint_of(aid: &Aid, kind: MessageType, said: &Value) -> Fing
     Fingerprint { instance: aid.instance_id.to_string(), digest: hasher.finalize().into() }
 }
 
-/// What becomes of a message of somebody whose word counts for nothing. One that asks for an action has the answer of an
-/// action in every case (C-25); outside of that an error is a message of its own (chapter 08, 6.2).
+/// What becomes of a message of somebody whose word counts for nothing. The body of one that asks for an action is that of an
+/// action's answer in every case (C-25); in an envelope an error is a message of its own (chapter 08, 6.2).
 fn not_let_in(message: &Message, fault: NlFault) -> Outcome {
-    if message.kind != MessageType::ActionRequest {
+    if message.kind != MessageType::ActionRequest || message.shape != Shape::Bare {
         return Outcome::failed(MessageType::Error, json!({}), fault);
     }
     let now = Timestamp::now();

@@ -76,7 +76,8 @@ fn a_value_is_judged_by_the_pattern_that_the_operator_says() {
     let own = [("right", "npm-token"), ("wrong", "npm-token"), ("unheard", "no-such-token")];
     let own: String = own.iter().map(|(path, id)| pattern(path, id)).collect();
     world.home.write("keyless/index.toml", &own).unwrap();
-    world.declares(own + &pattern("declared", "npm-token"));
+    let paths = ["right", "wrong", "unheard", "declared"].map(|path| format!("team/npm/{path}"));
+    world.declares(format!("required = {paths:?}\n{own}{}", pattern("declared", "npm-token")));
     unlock(&world);
     let mut agent = Agent::connect(&world);
     for (path, format) in
