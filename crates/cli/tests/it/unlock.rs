@@ -119,10 +119,11 @@ fn a_run_needs_no_passphrase_until_lock() {
     assert!(seen.exits(5).errors().contains("next:  run keyless unlock"), "{}", seen.errors());
     let again = world.keyless(&["lock", "--json"]).run().data();
     assert_eq!(again["was_unlocked"], json!(false));
-    // The secret; the store opens; the session and its agent begin; a release and its request; both end; it closes.
+    // The secret; what config.toml says is agreed to, route and root; the store opens; the session and its agent begin; a release
+    // and its request; both end; it closes.
     wait_until("its end is on record", || world.log().last().unwrap()["action"] == "lock");
     let log = world.log();
-    assert_eq!((log.len(), &log[1]["action"]), (9, &json!("unlock")), "{log:?}");
+    assert_eq!((log.len(), &log[3]["action"]), (11, &json!("unlock")), "{log:?}");
     let is_told = |entry: &Value| entry["agent"].is_object() && entry["timestamp"].is_string();
     assert!(log.iter().all(is_told), "who and when: {log:?}");
 }
