@@ -533,8 +533,8 @@ pub(crate) fn denied(request: &Request) -> Error {
 /// Which end a request came to, and when.
 fn too_late(request: &Request, status: Status) -> SafeText {
     let (what, at) = match &request.settled {
-        None => (": its time was over ", request.expires_at),
-        Some(settled) => (": it was settled ", settled.at),
+        Some(settled) if status != Status::Expired => (": it was settled ", settled.at),
+        _ => (": its time was over ", request.expires_at),
     };
     let seconds = u64::try_from(Timestamp::now().duration_since(at).as_secs()).unwrap_or(0);
     let words = SafeText::default().and(&request.id).and(" is ").and(status.as_str()).and(what);

@@ -306,7 +306,8 @@ mod tests {
     /// Before a value is opened, and a use of a grant taken.
     #[test]
     fn what_can_never_be_sent_is_refused_at_first() {
-        let headed = r#"{"servers": [{"url": "https://api.test"}], "paths": {"/a": {"get": {
+        let headed = r#"{"servers": [{"url": "https://api.test"}],
+            "components": {"securitySchemes": {"key": {"type": "http", "scheme": "bearer"}}}, "paths": {"/a": {"get": {
             "operationId": "read", "parameters": [{"name": "x-of", "in": "header"}]}}}}"#;
         let mut providers = Providers::bundled();
         let document = openapi::provider("own", &serde_json::from_str(headed).unwrap()).unwrap();
