@@ -7,9 +7,16 @@
 use std::io;
 
 use keyless_vault::Voucher;
-use snow::{Builder, TransportState};
+use snow::{
+    Builder, TransportState,
+    params::{CipherChoice, DHChoice, HashChoice},
+    resolvers::{CryptoResolver, DefaultResolver},
+    types::{Cipher, Dh, Hash, Random},
+};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use zeroize::Zeroizing;
+
+use crate::broker::fill_random;
 
 const PATTERN: &str = "Noise_NNpsk0_25519_ChaChaPoly_SHA256";
 /// What the key is for, and which form of the channel this is.
@@ -98,12 +105,42 @@ impl Answering {
 fn handshake(voucher: &Voucher, side: Side) -> Result<snow::HandshakeState, ChannelError> {
     let key = voucher.shared_key(PURPOSE);
     let pattern = PATTERN.parse().map_err(unproven)?;
-    let builder = Builder::new(pattern).psk(0, &key).map_err(unproven)?;
+    let builder = Builder::with_resolver(pattern, Box::new(Primitives));
+    let builder = builder.psk(0, &key).map_err(unproven)?;
     let built = match side {
         Side::Operator => builder.build_initiator(),
         Side::Broker => builder.build_responder(),
     };
     built.map_err(unproven)
+}
+
+/// snow's own, but for random numbers: those come from where all others here do.
+struct Primitives;
+
+impl CryptoResolver for Primitives {
+    fn resolve_rng(&self) -> Option<Box<dyn Random>> {
+        Some(Box::new(SystemRandom))
+    }
+
+    fn resolve_dh(&self, choice: &DHChoice) -> Option<Box<dyn Dh>> {
+        DefaultResolver.resolve_dh(choice)
+    }
+
+    fn resolve_hash(&self, choice: &HashChoice) -> Option<Box<dyn Hash>> {
+        DefaultResolver.resolve_hash(choice)
+    }
+
+    fn resolve_cipher(&self, choice: &CipherChoice) -> Option<Box<dyn Cipher>> {
+        DefaultResolver.resolve_cipher(choice)
+    }
+}
+
+struct SystemRandom;
+
+impl Random for SystemRandom {
+    fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), snow::Error> {
+        fill_random(bytes).map_err(|_| snow::Error::Rng)
+    }
 }
 
 fn next_word(noise: &mut snow::HandshakeState) -> Result<Vec<u8>, ChannelError> {
