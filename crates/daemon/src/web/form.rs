@@ -21,7 +21,7 @@ use crate::seats::Seat;
 /// The visit's cookie.
 pub(super) const COOKIE: &str = "keyless";
 /// What the page's own scripts set: the request is no act of a person.
-const BY_SCRIPT: &str = "x-keyless-script";
+pub(super) const BY_SCRIPT: &str = "x-keyless-script";
 /// The field with the visit's word.
 pub(super) const FORM_WORD: &str = "form";
 /// Every byte of a value may come as `%XX`.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::{
     extract::{Path, RawQuery, State},
+    http::HeaderMap,
     response::{Html, IntoResponse as _},
 };
 use jiff::Timestamp;
@@ -19,7 +20,7 @@ use crate::{
     web::{
         Web,
         dialog::{self, Scene},
-        form::{Proven, query},
+        form::{BY_SCRIPT, Proven, query},
         frame::{CODE, Room, page},
         handlers::{Answered, request_id},
         visitors::Visit,
@@ -48,14 +49,20 @@ pub(in crate::web) async fn request(
     State(web): State<Arc<Web>>,
     Path((_, id)): Path<(String, String)>,
     RawQuery(wanted): RawQuery,
+    headers: HeaderMap,
     Proven(visit): Proven,
 ) -> Answered {
     let id = request_id(&id)?;
     let waiting = web.desk.approver.pending().await?;
     let Some(shown) = waiting.iter().find(|shown| shown.id == id) else {
         let (shown, since) = web.desk.approver.look(&id).await?;
-        let body = html! { (past(&visit, &shown, since)) (body(&visit, &waiting)) };
+        let past = past(&visit, &shown, since);
         let code = [(CODE, Code::RequestSettled.as_str())];
+        // A script puts it into the page that it is in, whose notice is the next whole page's.
+        if headers.contains_key(BY_SCRIPT) {
+            return Ok((code, Html(past.into_string())).into_response());
+        }
+        let body = html! { (past) (body(&visit, &waiting)) };
         return Ok((code, page(&visit, Room::Waiting, &body)).into_response());
     };
     let secret = match &shown.path {
