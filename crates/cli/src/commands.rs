@@ -41,7 +41,7 @@ use clap::{
 };
 use keyless_core::{Code, Error, SafeText};
 use keyless_daemon::{
-    Config, Places, Store, check_place, ci, create_whole, path_unusable, refuse_unset_clock,
+    Config, Leads, Places, Store, check_place, ci, create_whole, path_unusable, refuse_unset_clock,
     vault::Vault,
 };
 
@@ -291,10 +291,9 @@ async fn have_agreed(
     config: &Config,
     factor: &FactorArgs,
 ) -> Result<(), Error> {
-    let new = keyless_daemon::not_agreed(places, vault, config);
-    if new.is_empty() {
-        return Ok(());
-    }
+    let leads = Leads::of(places, config);
+    let new = leads.new_lines(places, vault);
+    let Some(first) = new.first() else { return Ok(()) };
     if prompt::factor_file(factor).is_none() {
         let lines: Vec<String> = new.iter().map(|line| approve::visible(line)).collect();
         let question = format!(
@@ -302,10 +301,11 @@ async fn have_agreed(
             lines.join("\n  ")
         );
         if !matches!(prompt::line(&question)?.trim(), "y" | "Y" | "yes") {
-            return keyless_daemon::check_agreed(places, vault, config);
+            let words = SafeText::default().as_they_wrote(first);
+            return Err(Error::with(Code::ConfigUnagreed, words));
         }
     }
-    keyless_daemon::agree(places, vault, config).await
+    keyless_daemon::agree(places, vault, leads).await
 }
 
 /// Writes a new file for its owner alone; never over one that is there.

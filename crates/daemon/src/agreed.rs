@@ -52,11 +52,39 @@ fn sealed_bytes(lines: &BTreeSet<String>) -> Vec<u8> {
     serde_json::to_vec(lines).expect("lines are plain data")
 }
 
-/// What `config` and the sources need agreement for, a line each.
-fn wanted(places: &Places, config: &Config) -> BTreeSet<String> {
-    // A file that can't be used gives nothing to anybody, and is told where it is used.
-    let sources = RouterConfig::load(&places.sources_file()).unwrap_or_default().given_out();
-    sources.into_iter().chain(config.egress.leads_elsewhere()).collect()
+/// What of config.toml and sources.toml needs agreement, as it was at one moment: what is shown of it is what is agreed to.
+pub struct Leads(BTreeSet<String>);
+
+impl Leads {
+    /// What `config` and the sources need it for now.
+    pub fn of(places: &Places, config: &Config) -> Self {
+        // A file that can't be used gives nothing to anybody, and is told where it is used.
+        let sources = RouterConfig::load(&places.sources_file()).unwrap_or_default().given_out();
+        Self(sources.into_iter().chain(config.egress.leads_elsewhere()).collect())
+    }
+
+    /// The lines of it that nobody has agreed to yet.
+    pub fn new_lines(&self, places: &Places, vault: &Vault) -> Vec<String> {
+        self.lacking(places, &vault.agreement_voucher())
+    }
+
+    fn lacking(&self, places: &Places, voucher: &Voucher) -> Vec<String> {
+        // Most homes have neither, and no file.
+        if self.0.is_empty() {
+            return Vec::new();
+        }
+        let agreed = Agreed::of(places, voucher);
+        self.0.iter().filter(|line| !agreed.contains(*line)).cloned().collect()
+    }
+
+    fn check(&self, places: &Places, voucher: &Voucher) -> Result<(), Error> {
+        match self.lacking(places, voucher).first() {
+            None => Ok(()),
+            Some(line) => {
+                Err(Error::with(Code::ConfigUnagreed, SafeText::default().as_they_wrote(line)))
+            }
+        }
+    }
 }
 
 impl EgressConfig {
@@ -77,24 +105,9 @@ impl EgressConfig {
     }
 }
 
-/// What of `config` and of sources.toml nobody has agreed to yet, a line each.
-pub fn not_agreed(places: &Places, vault: &Vault, config: &Config) -> Vec<String> {
-    lacking(places, &vault.agreement_voucher(), config)
-}
-
-/// Whether there may be such lines, by who has no vault open.
+/// Whether there may be something that nobody has agreed to, by who has no vault open.
 pub fn may_lack_agreement(places: &Places, config: &Config) -> bool {
-    !wanted(places, config).is_subset(&Agreed::read(places).lines)
-}
-
-fn lacking(places: &Places, voucher: &Voucher, config: &Config) -> Vec<String> {
-    let wanted = wanted(places, config);
-    // Most homes have neither, and no file.
-    if wanted.is_empty() {
-        return Vec::new();
-    }
-    let agreed = Agreed::of(places, voucher);
-    wanted.into_iter().filter(|line| !agreed.contains(line)).collect()
+    !Leads::of(places, config).0.is_subset(&Agreed::read(places).lines)
 }
 
 /// Refuses `config` where it, or sources.toml, needs agreement that nobody has given.
@@ -104,19 +117,23 @@ pub fn check_agreed(places: &Places, vault: &Vault, config: &Config) -> Result<(
 
 /// As [`check_agreed`], by the vault's word alone.
 pub(crate) fn check(places: &Places, voucher: &Voucher, config: &Config) -> Result<(), Error> {
-    match lacking(places, voucher, config).first() {
-        None => Ok(()),
-        Some(line) => {
-            Err(Error::with(Code::ConfigUnagreed, SafeText::default().as_they_wrote(line)))
-        }
-    }
+    Leads::of(places, config).check(places, voucher)
 }
 
-/// Takes what `config` and sources.toml say as agreed to, on record.
-pub async fn agree(places: &Places, vault: &Vault, config: &Config) -> Result<(), Error> {
-    let new = not_agreed(places, vault, config);
+/// The same of what these sources are given, as they were read: they are what is used.
+pub(crate) fn check_sources(
+    places: &Places,
+    vault: &Vault,
+    sources: &RouterConfig,
+) -> Result<(), Error> {
+    let leads = Leads(sources.given_out().into_iter().collect());
+    leads.check(places, &vault.agreement_voucher())
+}
+
+/// Takes what was shown as agreed to, on record.
+pub async fn agree(places: &Places, vault: &Vault, leads: Leads) -> Result<(), Error> {
     let log = audit_log(vault);
-    for line in new {
+    for line in leads.new_lines(places, vault) {
         let mut entry = plain_entry(
             agent("operator", "operator"),
             Action::ConfigReload,
@@ -126,7 +143,7 @@ pub async fn agree(places: &Places, vault: &Vault, config: &Config) -> Result<()
         entry.detail.note = Some("agreed to".to_owned());
         log.append(entry).await?;
     }
-    let lines = wanted(places, config);
+    let Leads(lines) = leads;
     let seal = HEXLOWER.encode(&vault.agreement_voucher().seal(&sealed_bytes(&lines)));
     let text = serde_json::to_vec_pretty(&Agreed { lines, seal }).map_err(io::Error::from);
     let file = places.agreed_file();

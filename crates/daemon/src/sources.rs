@@ -10,11 +10,13 @@ use keyless_vault::{
 };
 use zeroize::Zeroizing;
 
-use crate::{config::Config, egress_door::engine_config, places::Places};
+use crate::{agreed::check_sources, config::Config, egress_door::engine_config, places::Places};
 
-/// `vault`, with the sources that the operator declared beside it.
+/// `vault`, with the sources that the operator declared beside it, and has agreed to where they are given something.
 pub fn with_sources(vault: Vault, places: &Places, config: &Config) -> Result<Vault, Error> {
-    Ok(vault.with_router(router(places, config)?))
+    let sources = declared(places)?;
+    check_sources(places, &vault, &sources)?;
+    Ok(vault.with_router(router(sources, config)?))
 }
 
 /// Where a source is asked for the value of `secret`; nothing of one that no source keeps. Nobody is asked. Blocks.
@@ -24,16 +26,19 @@ pub fn kept_at(places: &Places, secret: &Secret) -> Result<Option<KeptAt>, Error
     if !matches!(secret.metadata.source, SourceConfig::Routed { .. }) {
         return Ok(None);
     }
-    Ok(router(places, &Config::default())?.kept_at(secret))
+    Ok(router(declared(places)?, &Config::default())?.kept_at(secret))
 }
 
-fn router(places: &Places, config: &Config) -> Result<Router, Error> {
+fn declared(places: &Places) -> Result<RouterConfig, Error> {
     // A fault of the index is told where a project's secrets are read, and by the doctor.
     let index = IndexFile::load(&places.index_file()).unwrap_or_default();
-    let file = RouterConfig::load(&places.sources_file())?.with_variables_of(&index);
+    Ok(RouterConfig::load(&places.sources_file())?.with_variables_of(&index))
+}
+
+fn router(sources: RouterConfig, config: &Config) -> Result<Router, Error> {
     let http: Arc<dyn SourceHttp> =
         Arc::new(EgressHttp { config: config.clone(), client: OnceLock::new() });
-    Router::new(file, &http)
+    Router::new(sources, &http)
 }
 
 /// Requests of sources go out as the operator's own. Made at the first one: the machine's roots

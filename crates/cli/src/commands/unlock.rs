@@ -27,13 +27,10 @@ pub(super) async fn run(ui: &Ui, args: UnlockArgs) -> Result<ExitCode, Error> {
     }
     let stands_locked = status.as_ref().is_some_and(|status| status.locked);
     let open = status.filter(|status| !status.locked);
+    let config = Config::load(&places.config_file())?;
     // Where files say something new, the factor is asked for all the same.
-    let is_new = || -> Result<bool, Error> {
-        let config = Config::load(&places.config_file())?;
-        Ok(keyless_daemon::may_lack_agreement(&places, &config))
-    };
     if let Some(status) = &open
-        && !is_new()?
+        && !keyless_daemon::may_lack_agreement(&places, &config)
     {
         return Ok(unlocked_already(ui, status, args.window));
     }
@@ -47,7 +44,6 @@ pub(super) async fn run(ui: &Ui, args: UnlockArgs) -> Result<ExitCode, Error> {
     } else {
         ("passphrase", prompt::passphrase(&args.factor)?)
     };
-    let config = Config::load(&places.config_file())?;
     // Tried here, so that a wrong one is told at once.
     let vault = keyless_daemon::open_vault(store, factor_of(word, factor.clone())?).await?;
     have_agreed(&places, &vault, &config, &args.factor).await?;

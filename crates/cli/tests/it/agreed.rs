@@ -81,5 +81,13 @@ fn what_a_source_is_given_takes_the_word_of_who_has_the_factor() {
         at_a_terminal(&world, world.keyless(command).without_passphrase(), &no);
         assert!(!got.exists(), "{command:?}");
     }
+    // What was shown is what is agreed to, whatever the file says by the time of the answer.
+    let sources = world.home.keyless_home().join("sources.toml");
+    let other = fs::read_to_string(&sources).unwrap().replace("T =", "U =");
+    let meanwhile = format!(
+        "expect('Passphrase'); say({passphrase:?}); expect('Is that yours?'); open({sources:?}, 'w').write({other:?}); say('y\\n'); finish(code=4)"
+    );
+    at_a_terminal(&world, world.keyless(&["unlock"]).without_passphrase(), &meanwhile);
+    assert!(!got.exists());
     unlock(&world);
 }
