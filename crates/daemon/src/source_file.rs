@@ -11,7 +11,7 @@ use std::{
 use keyless_core::{Code, Error, SafeText, SecretPath};
 use keyless_vault::{
     Answer, HttpAnswer, HttpFault, HttpRequest, Router, RouterConfig, Secret, SourceConfig,
-    SourceHttp,
+    SourceHttp, SourceType,
 };
 use toml_edit::{ArrayOfTables, DocumentMut, Item, Table, TableLike, value};
 
@@ -25,12 +25,12 @@ const CREDENTIALS: &[&str] =
     &["password", "secret", "secret_access_key", "secret_id", "session", "token"];
 
 /// A source that is to be declared.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewSource {
     /// Its name.
     pub name: String,
-    /// Its kind.
-    pub kind: String,
+    /// Its type.
+    pub kind: SourceType,
     /// Whether Keyless may put values there.
     pub may_write: bool,
     /// Everything else of it, by name.
@@ -41,6 +41,21 @@ pub struct NewSource {
     pub is_default: bool,
     /// The secret that opens it.
     pub credential: Option<SecretPath>,
+}
+
+impl NewSource {
+    /// A source without settings that is called what its type is, and to which nothing is led.
+    pub fn plain(kind: SourceType) -> Self {
+        Self {
+            name: kind.to_string(),
+            kind,
+            may_write: false,
+            settings: Vec::new(),
+            routes: Vec::new(),
+            is_default: false,
+            credential: None,
+        }
+    }
 }
 
 /// Adds a source. Blocks.
@@ -58,14 +73,13 @@ pub fn declare_source(places: &Places, new: &NewSource) -> Result<(), Error> {
         );
         return Err(Error::with(Code::Usage, words.as_they_wrote(name)));
     }
-    let unknown = |name: &str| {
+    let known = RouterConfig::settings_of(new.kind);
+    let is_unknown = |name: &str| {
         let whole = name.split_once('.').map_or(name, |(table, _)| table);
-        let known = RouterConfig::settings_of(&new.kind)?;
-        (!known.contains(&whole)).then_some(known)
+        !known.contains(&whole)
     };
-    let strange = new.settings.iter().find_map(|(name, _)| Some((name, unknown(name)?)));
-    if let Some((name, known)) = strange {
-        let words = SafeText::words("a source of type ").as_they_wrote(&new.kind);
+    if let Some((name, _)) = new.settings.iter().find(|(name, _)| is_unknown(name)) {
+        let words = SafeText::words("a source of type ").and(new.kind.as_str());
         let words = words.and(" has no setting ").as_they_wrote(name);
         let words = words.and("; there are ").as_they_wrote(&known.join(", "));
         return Err(Error::with(Code::Usage, words));
@@ -89,7 +103,7 @@ pub fn declare_source(places: &Places, new: &NewSource) -> Result<(), Error> {
     }
     let mut source = Table::new();
     source["name"] = value(&new.name);
-    source["type"] = value(&new.kind);
+    source["type"] = value(new.kind.as_str());
     for (name, text) in &new.settings {
         match name.split_once('.') {
             Some(("environment", variable)) => {
@@ -301,7 +315,7 @@ mod tests {
     fn files_at(number: usize) -> NewSource {
         let settings = vec![("folder".to_owned(), format!("/mnt/{number}"))];
         let name = format!("mounted-{number}");
-        NewSource { name, kind: "files".to_owned(), settings, ..NewSource::default() }
+        NewSource { name, settings, ..NewSource::plain(SourceType::Files) }
     }
 
     #[test]

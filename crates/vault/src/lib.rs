@@ -61,7 +61,9 @@ pub use crate::{
         LivenessKind, LivenessMethod, Provider, ProviderFault, Providers, Retrieval, Rotation,
         Says, Scope, Tier, Variant, provider_files, provider_in, provider_text, read_provider,
     },
-    router::{KeptAt, LackingSource, Router, RouterConfig, SourceReport},
+    router::{
+        KeptAt, LackingSource, Router, RouterConfig, SourceReport, SourceType, UnknownSourceType,
+    },
     source::{
         Answer, Capabilities, Capability, Held, HttpAnswer, HttpFault, HttpRequest,
         KEYLESS_SECRETS_FILE, MAX_ANSWER_BYTES, MAX_VALUE_BYTES, MountedValues, Reading,

@@ -10,6 +10,7 @@ mod config;
 mod contacts;
 mod hints;
 mod references;
+mod source_type;
 
 use std::{
     collections::BTreeMap,
@@ -23,10 +24,8 @@ use keyless_core::{Code, Error, SafeText, SecretPath, SecretValue};
 use keyless_store::SourceContact;
 use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
-use toml::Table;
 
 pub(crate) use self::cache::MadeOf;
-pub use self::config::RouterConfig;
 pub(crate) use self::config::{named_in, optional, required};
 use self::{
     cache::{Cache, shortest},
@@ -34,6 +33,10 @@ use self::{
     contacts::Contacts,
     hints::hint,
     references::is_plain,
+};
+pub use self::{
+    config::RouterConfig,
+    source_type::{SourceType, UnknownSourceType},
 };
 use crate::{
     metadata::{EnvName, SourceConfig},
@@ -47,20 +50,7 @@ use crate::{
     vault::Secret,
 };
 
-/// What NL's references usually call a kind of source.
-const USUAL_NAMES: &[(&str, &str)] = &[
-    ("1password", "op"),
-    ("aws-secrets-manager", "aws-sm"),
-    ("aws-ssm", "aws-ssm"),
-    ("bitwarden", "bw"),
-    ("env", "env"),
-    ("files", "k8s"),
-    ("openbao", "vault"),
-    ("pass", "pass"),
-    ("vault", "vault"),
-];
-
-/// The store, as a source.
+/// The name of the store, as a source.
 const LOCAL: &str = "local";
 
 /// The sources that are declared, and who is asked for what.
@@ -134,8 +124,8 @@ impl KeptAt {
 pub struct SourceReport {
     /// Its name.
     pub name: String,
-    /// Its kind.
-    pub kind: String,
+    /// Its type.
+    pub kind: SourceType,
     /// What it says it can do.
     pub declared: Vec<&'static str>,
     /// What the operator lets Keyless do of that.
@@ -152,7 +142,7 @@ impl Router {
     /// Makes the sources. [`Code::SourcesInvalid`] says which one's settings don't fit.
     pub fn new(config: RouterConfig, http: &Arc<dyn SourceHttp>) -> Result<Self, Error> {
         let mut sources = BTreeMap::new();
-        let env = SourceSpec::builtin("env", "env");
+        let env = SourceSpec::builtin("env", SourceType::Env);
         for spec in iter::once(&env).chain(config.elsewhere()) {
             if let Some(backend) = backend(spec, &config.variables, Some(http))? {
                 sources.insert(spec.name.clone(), Declared { spec: spec.clone(), backend });
@@ -223,7 +213,7 @@ impl Router {
 
     fn is_local(&self, source: &str) -> bool {
         let declared = self.config.sources.get(source);
-        source == LOCAL || declared.is_some_and(|spec| spec.kind == LOCAL)
+        source == LOCAL || declared.is_some_and(|spec| spec.kind == SourceType::Local)
     }
 
     /// Where to ask for `path` when what `at` says is not installed.
@@ -367,7 +357,7 @@ impl Router {
         let report = |((name, declared), state): ((&String, &Declared), State)| {
             let report = SourceReport {
                 name: name.clone(),
-                kind: declared.spec.kind.clone(),
+                kind: declared.spec.kind,
                 declared: declared.backend.capabilities().words().collect(),
                 effective: declared.effective().words().collect(),
                 state,
@@ -429,7 +419,7 @@ impl RouterConfig {
     }
 
     fn elsewhere(&self) -> impl Iterator<Item = &SourceSpec> {
-        self.sources.values().filter(|spec| spec.kind != LOCAL)
+        self.sources.values().filter(|spec| spec.kind != SourceType::Local)
     }
 }
 
@@ -495,8 +485,7 @@ pub(crate) enum Put {
 impl Declared {
     /// What it goes by in a handle: its own name, and the usual one of its kind.
     fn names<'a>(&self, own: &'a str) -> impl Iterator<Item = &'a str> {
-        let usual = USUAL_NAMES.iter().find(|(kind, _)| *kind == self.spec.kind);
-        let usual = usual.map(|(_, name)| *name).filter(|name| *name != own);
+        let usual = self.spec.kind.usual_name().filter(|name| *name != own);
         std::iter::once(own).chain(usual)
     }
 
@@ -557,19 +546,44 @@ fn written(reference: &str) -> Vec<String> {
     }
 }
 
-/// The source that `spec` declares; nothing where it would be asked over HTTP and there is none to ask over.
+/// The source that `spec` declares; nothing where it is the store, or would be asked over HTTP and there is none to ask
+/// over.
 fn backend(
     spec: &SourceSpec,
     variables: &BTreeMap<SecretPath, EnvName>,
     http: Option<&Arc<dyn SourceHttp>>,
 ) -> Result<Option<Box<dyn Backend>>, Error> {
-    let made = match (spec.kind.as_str(), http) {
-        ("aws-secrets-manager" | "aws-ssm" | "openbao" | "vault", None) => return Ok(None),
-        ("aws-secrets-manager", Some(http)) => aws(AwsService::SecretsManager, spec, http),
-        ("aws-ssm", Some(http)) => aws(AwsService::Ssm, spec, http),
-        ("openbao" | "vault", Some(http)) => VaultSource::new(&spec.settings, Arc::clone(http))
-            .map(|source| Box::new(source) as Box<dyn Backend>),
-        _ => on_this_machine(spec, variables),
+    let settings = &spec.settings;
+    let made = match (spec.kind, http.cloned()) {
+        (SourceType::Local, _)
+        | (
+            SourceType::AwsSecretsManager
+            | SourceType::AwsSsm
+            | SourceType::OpenBao
+            | SourceType::Vault,
+            None,
+        ) => return Ok(None),
+        (SourceType::AwsSecretsManager, Some(http)) => {
+            AwsSource::new(AwsService::SecretsManager, settings, http).map(boxed)
+        }
+        (SourceType::AwsSsm, Some(http)) => {
+            AwsSource::new(AwsService::Ssm, settings, http).map(boxed)
+        }
+        (SourceType::OpenBao | SourceType::Vault, Some(http)) => {
+            VaultSource::new(settings, http).map(boxed)
+        }
+        (SourceType::Bitwarden, _) => BitwardenSource::new(settings).map(boxed),
+        (SourceType::Env, _) => {
+            Ok(boxed(EnvironmentSource::new(variables.clone(), SecretsFile::named())))
+        }
+        (SourceType::Files, _) => FolderSource::new(settings).map(boxed),
+        (SourceType::KeePass, _) => KeePassSource::new(settings).map(boxed),
+        (SourceType::Keyring, _) => KeyringSource::new(settings).map(boxed),
+        (SourceType::OnePassword, _) => OnePasswordSource::new(settings).map(boxed),
+        (SourceType::Pass, _) => PassSource::new(settings).map(boxed),
+        (SourceType::Plugin, _) => {
+            PluginSource::new(&spec.name, settings, spec.deadline).map(boxed)
+        }
     };
     made.map(Some).map_err(|fault| {
         let words = SafeText::words("source ").as_they_wrote(&spec.name).and(": ");
@@ -577,33 +591,8 @@ fn backend(
     })
 }
 
-fn aws(
-    service: AwsService,
-    spec: &SourceSpec,
-    http: &Arc<dyn SourceHttp>,
-) -> Result<Box<dyn Backend>, String> {
-    Ok(Box::new(AwsSource::new(service, &spec.settings, Arc::clone(http))?))
-}
-
-fn on_this_machine(
-    spec: &SourceSpec,
-    variables: &BTreeMap<SecretPath, EnvName>,
-) -> Result<Box<dyn Backend>, String> {
-    let settings: &Table = &spec.settings;
-    Ok(match spec.kind.as_str() {
-        "1password" => Box::new(OnePasswordSource::new(settings)?),
-        "bitwarden" => Box::new(BitwardenSource::new(settings)?),
-        "env" => Box::new(EnvironmentSource::new(variables.clone(), SecretsFile::named())),
-        "files" => Box::new(FolderSource::new(settings)?),
-        "keepass" => Box::new(KeePassSource::new(settings)?),
-        "keyring" => Box::new(KeyringSource::new(settings)?),
-        "pass" => Box::new(PassSource::new(settings)?),
-        "plugin" => Box::new(PluginSource::new(&spec.name, settings, spec.deadline)?),
-        other => {
-            let known = "1password, aws-secrets-manager, aws-ssm, bitwarden, env, files, keepass, keyring, openbao, pass, plugin, vault";
-            return Err(format!("the type {other:?} is unknown; there are {known}"));
-        }
-    })
+fn boxed(source: impl Backend + 'static) -> Box<dyn Backend> {
+    Box::new(source)
 }
 
 fn told(name: &str, fault: SourceFault) -> Error {

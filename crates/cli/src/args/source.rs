@@ -2,6 +2,7 @@
 
 use clap::{Args, Subcommand, ValueEnum};
 use keyless_core::{PathError, SecretPath, alias};
+use keyless_daemon::vault::SourceType;
 
 use super::FactorArgs;
 
@@ -47,7 +48,7 @@ pub(crate) struct SourceAddArgs {
     pub(crate) name: String,
     /// Its kind, such as vault, pass or 1password
     #[arg(long = "type", value_name = "TYPE")]
-    pub(crate) kind: String,
+    pub(crate) kind: SourceType,
     /// Its settings; lines of docs/sources.md
     #[arg(value_name = "NAME=VALUE")]
     pub(crate) settings: Vec<String>,

@@ -88,7 +88,7 @@ fn declared(reports: &[SourceReport]) -> String {
         );
         vec![
             report.name.clone(),
-            report.kind.clone(),
+            report.kind.to_string(),
             report.declared.join(", "),
             report.effective.join(", "),
             report.state.as_str().to_owned(),

@@ -9,7 +9,11 @@ use keyless_core::{ALIAS_PREFIX, Code, Error, SafeText, SecretPath, alias};
 use sha2::{Digest, Sha256};
 use toml::{Table, Value};
 
-use super::references::OpenPlaces;
+use super::{
+    LOCAL,
+    references::OpenPlaces,
+    source_type::{SourceType, UnknownSourceType},
+};
 use crate::{inventory::IndexFile, metadata::EnvName};
 
 /// How long a fetched value may be kept, unless the source or the secret says less.
@@ -19,35 +23,8 @@ const DEFAULT_TTL: Duration = Duration::from_mins(15);
 /// pinentry.
 const DEFAULT_DEADLINE: Duration = Duration::from_mins(1);
 
-/// What devboy calls kinds that we have under another name; its files work here as they are.
-const DEVBOYS_KINDS: &[(&str, &str)] =
-    &[("env-store", "env"), ("keychain", "keyring"), ("local-vault", "local")];
-
 /// What devboy writes in place of a credential where none of ours is needed.
 const NO_CREDENTIAL: &[&str] = &["biometric", "default-profile"];
-
-/// Kinds of sources that are opened with a secret of the store.
-const OPENED_BY_A_SECRET: &[&str] =
-    &["1password", "aws-secrets-manager", "aws-ssm", "bitwarden", "keepass", "openbao", "vault"];
-
-/// Kinds whose references a handle has no letters for; the store's secrets have paths.
-const NAMED_OTHERWISE: &[&str] = &["keyring", "local"];
-
-/// What each kind of source reads of its table; for programs with what is read of every program.
-const SETTINGS: &[(&str, &[&str])] = &[
-    ("1password", &["vault", "account", "program", "checksum_sha256", "environment"]),
-    ("aws-secrets-manager", &["region", "access_key_id", "endpoint", "browse_below"]),
-    ("aws-ssm", &["region", "access_key_id", "endpoint", "browse_below"]),
-    ("bitwarden", &["program", "checksum_sha256", "environment"]),
-    ("env", &[]),
-    ("files", &["folder", "links_out"]),
-    ("keepass", &["file", "keyfile"]),
-    ("keyring", &["service"]),
-    ("openbao", &["addr", "mount", "namespace", "role_id", "browse_below"]),
-    ("pass", &["folder", "program", "checksum_sha256", "environment"]),
-    ("plugin", &["program", "checksum_sha256", "environment", "config"]),
-    ("vault", &["addr", "mount", "namespace", "role_id", "browse_below"]),
-];
 
 /// The tables of the file.
 const TABLES: &[&str] =
@@ -80,7 +57,7 @@ pub struct RouterConfig {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct SourceSpec {
     pub(crate) name: String,
-    pub(crate) kind: String,
+    pub(crate) kind: SourceType,
     pub(crate) access: Access,
     pub(crate) cache_ttl: Duration,
     /// It is asked no longer than this.
@@ -102,10 +79,10 @@ pub(crate) enum Access {
 
 impl SourceSpec {
     /// A source that is there without being declared, and keeps nothing from anybody.
-    pub(crate) fn builtin(name: &str, kind: &str) -> Self {
+    pub(crate) fn builtin(name: &str, kind: SourceType) -> Self {
         Self {
             name: name.to_owned(),
-            kind: kind.to_owned(),
+            kind,
             access: Access::Read,
             cache_ttl: Duration::ZERO,
             deadline: DEFAULT_DEADLINE,
@@ -142,10 +119,9 @@ pub(crate) struct Resolved<'a> {
 }
 
 impl RouterConfig {
-    /// What can be set about a source of `kind`; nothing for a kind that is unknown.
-    pub fn settings_of(kind: &str) -> Option<Vec<&'static str>> {
-        let own = SETTINGS.iter().find(|(one, _)| *one == our_kind(kind))?.1;
-        Some(own.iter().chain(SETTINGS_OF_ALL).copied().collect())
+    /// What can be set about a source of `kind`.
+    pub fn settings_of(kind: SourceType) -> Vec<&'static str> {
+        kind.settings().iter().chain(SETTINGS_OF_ALL).copied().collect()
     }
 
     /// Reads the file; nothing when there is none. [`Code::SourcesInvalid`] says where it is wrong.
@@ -172,10 +148,8 @@ impl RouterConfig {
         let mut config = Self { unread: unread("the file", &file, TABLES), ..Self::default() };
         for table in tables(&file, "source")? {
             let spec = source(table)?;
-            if let Some(known) = Self::settings_of(&spec.kind) {
-                let known = [&known[..], &["name", "type"]].concat();
-                config.unread.extend(unread(&format!("the source {}", spec.name), table, &known));
-            }
+            let known = [&Self::settings_of(spec.kind)[..], &["name", "type"]].concat();
+            config.unread.extend(unread(&format!("the source {}", spec.name), table, &known));
             if let Some(twice) = config.sources.insert(spec.name.clone(), spec) {
                 return Err(format!("the source {:?} stands there twice", twice.name));
             }
@@ -334,8 +308,9 @@ impl RouterConfig {
             }
         }
         for name in self.credentials.keys() {
-            let kind = self.sources.get(name).map_or(name.as_str(), |spec| spec.kind.as_str());
-            if !OPENED_BY_A_SECRET.contains(&kind) {
+            let undeclared = || name.parse().ok();
+            let kind = self.sources.get(name).map(|spec| spec.kind).or_else(undeclared);
+            if let Some(kind) = kind.filter(|kind| !kind.takes_credential()) {
                 return Err(format!(
                     "a source of type {kind} takes no credential: take {name} out of [source_credentials]"
                 ));
@@ -394,22 +369,19 @@ fn unread(place: &str, table: &Table, known: &[&str]) -> Vec<String> {
 
 /// The store and the environment are there without being declared.
 fn is_known(name: &str, sources: &BTreeMap<String, SourceSpec>) -> bool {
-    matches!(name, "local" | "env") || sources.contains_key(name)
-}
-
-fn our_kind(kind: &str) -> &str {
-    DEVBOYS_KINDS.iter().find(|(theirs, _)| *theirs == kind).map_or(kind, |(_, ours)| ours)
+    matches!(name, LOCAL | "env") || sources.contains_key(name)
 }
 
 fn source(table: &Table) -> Result<SourceSpec, String> {
     let (name, kind) = (required(table, "name")?, required(table, "type")?);
-    let kind = our_kind(&kind).to_owned();
+    let kind: SourceType =
+        kind.parse().map_err(|unknown: UnknownSourceType| format!("source {name}: {unknown}"))?;
     let begins = name.bytes().next().is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
     let fine = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_' || b == b'-';
     if !begins || !name.bytes().all(fine) {
         return Err(format!("{name:?} is no name: a-z, 0-9, `-` and `_`"));
     }
-    if name == "local" && kind != "local" {
+    if name == LOCAL && kind != SourceType::Local {
         return Err("local is the store's own name: call the source something else".to_owned());
     }
     let access = match optional(table, "access")?.as_deref() {
@@ -427,7 +399,7 @@ fn source(table: &Table) -> Result<SourceSpec, String> {
         Some(Some(seconds @ 1..=600)) => Duration::from_secs(seconds.unsigned_abs()),
         Some(_) => return Err(format!("{name}: timeout_seconds is from 1 to 600")),
     };
-    let references = references(&name, &kind, table)?;
+    let references = references(&name, kind, table)?;
     let mut settings = table.clone();
     let names = ["name", "type"];
     settings.retain(|key, _| !names.contains(&key) && !SETTINGS_OF_ALL.contains(&key));
@@ -436,13 +408,13 @@ fn source(table: &Table) -> Result<SourceSpec, String> {
 }
 
 /// What of a source may be named without a secret: nothing, unless the operator says so.
-fn references(name: &str, kind: &str, table: &Table) -> Result<Vec<OpenPlaces>, String> {
+fn references(name: &str, kind: SourceType, table: &Table) -> Result<Vec<OpenPlaces>, String> {
     let all = match table.get("references") {
         None => return Ok(Vec::new()),
         Some(Value::Array(all)) => all,
         Some(_) => return Err(format!("{name}: references is no list")),
     };
-    if NAMED_OTHERWISE.contains(&kind) && !all.is_empty() {
+    if !kind.fits_handles() && !all.is_empty() {
         return Err(format!(
             "{name}: a handle can't write the references of type {kind}: take out references and add secrets"
         ));
@@ -616,13 +588,17 @@ mod tests {
             ("source = 3", "list of tables"),
             ("[[source]]\nname = \"A\"\ntype = \"pass\"", "no name"),
             ("[[source]]\nname = \"a\"", "type is missing"),
-            ("[[source]]\nname = \"a\"\ntype = \"p\"\naccess = \"all\"", "read or readwrite"),
             (
-                "[[source]]\nname = \"a\"\ntype = \"p\"\n[[source]]\nname = \"a\"\ntype = \"p\"",
+                "[[source]]\nname = \"a\"\ntype = \"passs\"",
+                "source a: the type \"passs\" is unknown; there are 1password, ",
+            ),
+            ("[[source]]\nname = \"a\"\ntype = \"pass\"\naccess = \"all\"", "read or readwrite"),
+            (
+                "[[source]]\nname = \"a\"\ntype = \"pass\"\n[[source]]\nname = \"a\"\ntype = \"pass\"",
                 "twice",
             ),
             (
-                "[[source]]\nname = \"a\"\ntype = \"p\"\ntimeout_seconds = 0",
+                "[[source]]\nname = \"a\"\ntype = \"pass\"\ntimeout_seconds = 0",
                 "timeout_seconds is from 1 to 600",
             ),
             ("[default]\nsource = \"gone\"", "no source \"gone\""),

@@ -4,17 +4,17 @@
 //! where it is, with what is wrong said in it.
 
 use keyless_core::Error;
-use keyless_daemon::vault::MIN_PASSPHRASE_CHARS;
+use keyless_daemon::vault::{MIN_PASSPHRASE_CHARS, SourceType};
 use zeroize::Zeroizing;
 
 use super::keys::Press;
 use crate::ui::in_sentences;
 
 /// Places of values beside the store that need no further word: their type, and what they are.
-pub(super) const PLACES: [(&str, &str); 3] = [
-    ("pass", "pass, the standard Unix password manager"),
-    ("1password", "1Password, by its program op"),
-    ("bitwarden", "Bitwarden, by its program bw"),
+pub(super) const PLACES: [(SourceType, &str); 3] = [
+    (SourceType::Pass, "pass, the standard Unix password manager"),
+    (SourceType::OnePassword, "1Password, by its program op"),
+    (SourceType::Bitwarden, "Bitwarden, by its program bw"),
 ];
 /// More than anybody types; the buffer never grows, so that no copy is left behind.
 const MOST_BYTES: usize = 1024;
@@ -38,7 +38,7 @@ pub(super) enum Step {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Act {
     /// Make a store, and declare these places.
-    Create { passphrase: Zeroizing<String>, places: Vec<&'static str> },
+    Create { passphrase: Zeroizing<String>, places: Vec<SourceType> },
     /// Go on with the store that was made.
     Enter,
     /// Go away; nothing was written unless a store was made.
@@ -161,7 +161,7 @@ impl Door {
         }
     }
 
-    fn places(&self) -> Vec<&'static str> {
+    fn places(&self) -> Vec<SourceType> {
         let ticked = PLACES.iter().zip(self.ticked).filter(|(_, ticked)| *ticked);
         ticked.map(|((kind, _), _)| *kind).collect()
     }
@@ -198,7 +198,7 @@ mod tests {
         assert!(door.step == Step::New && door.fault.contains("differ"));
         let made = keys(&mut door, "correct horse battery\ncorrect horse batterx←y\n");
         let passphrase = Zeroizing::new("correct horse battery".to_owned());
-        assert_eq!(made, Some(Act::Create { passphrase, places: vec!["1password"] }));
+        assert_eq!(made, Some(Act::Create { passphrase, places: vec![SourceType::OnePassword] }));
         door.show_phrase(Zeroizing::new("abandon ability".to_owned()));
         assert_eq!(door.press(Press::Leave), None);
         assert_eq!(keys(&mut door, "\nqy"), Some(Act::Enter));

@@ -3,7 +3,7 @@
 use keyless_core::{Code, Error};
 use keyless_daemon::{
     Config, NewSource, Places, declare_source,
-    vault::{Factor, Passphrase, Vault},
+    vault::{Factor, Passphrase, SourceType, Vault},
 };
 use zeroize::Zeroizing;
 
@@ -86,7 +86,7 @@ fn can_be_mended(error: &Error) -> bool {
 async fn create(
     places: &Places,
     passphrase: Zeroizing<String>,
-    kinds: &[&str],
+    kinds: &[SourceType],
 ) -> Result<(Vault, Zeroizing<String>), Error> {
     declare(places, kinds)?;
     let store = keyless_daemon::create_store(places).await?;
@@ -95,13 +95,9 @@ async fn create(
 }
 
 /// Writes `sources.toml`, unless somebody has.
-fn declare(places: &Places, kinds: &[&str]) -> Result<(), Error> {
+fn declare(places: &Places, kinds: &[SourceType]) -> Result<(), Error> {
     if places.sources_file().exists() {
         return Ok(());
     }
-    let named_so = |kind: &&str| {
-        let name = (*kind).to_owned();
-        declare_source(places, &NewSource { kind: name.clone(), name, ..NewSource::default() })
-    };
-    kinds.iter().try_for_each(named_so)
+    kinds.iter().try_for_each(|kind| declare_source(places, &NewSource::plain(*kind)))
 }

@@ -55,7 +55,7 @@ fn row(report: &SourceReport) -> Row {
         cells: vec![
             report.state.as_str().replace('-', " "),
             visible(&report.name),
-            visible(&report.kind),
+            report.kind.to_string(),
             report.effective.join(", "),
         ],
         marked: (0, if report.state == State::Available { Mood::Good } else { Mood::Bad }),
