@@ -28,23 +28,12 @@ pub use self::{
     rule::{Category, Place, Rule, RuleFault, RuleSpec, Severity},
 };
 use self::{rule::Compiled, views::views};
+use crate::action::ActionType;
 
 /// The longest text that is judged; a longer one is blocked.
 pub const MAX_TEXT: usize = 1024 * 1024;
-/// The actions that the guard knows; another one is blocked.
-const ACTION_TYPES: &[&str] = &[
-    "api_call",
-    "delegate",
-    "egress",
-    "exec",
-    "inject_stdin",
-    "inject_tempfile",
-    "sdk_proxy",
-    "template",
-    "tool_call",
-];
-/// Of these the text is a command line.
-const COMMAND_TYPES: &[&str] = &["exec", "inject_stdin", "inject_tempfile", "delegate"];
+/// What the guard knows besides NL's types of action: calls of tools and of APIs, which are no command lines.
+const OTHER_DEEDS: &[&str] = &["api_call", "tool_call"];
 
 /// What an agent is about to do.
 #[derive(Clone, Copy, Debug)]
@@ -109,10 +98,12 @@ impl Guard {
     /// Judges one attempt: standard rules, ours, the organization's, evasion, the allowlist.
     pub fn check(&self, attempt: &Attempt<'_>) -> Decision {
         let Attempt { action_type, text, now } = *attempt;
-        if !ACTION_TYPES.contains(&action_type) || text.len() > MAX_TEXT {
+        let known = action_type.parse::<ActionType>().ok();
+        let is_known = known.is_some() || OTHER_DEEDS.contains(&action_type);
+        if !is_known || text.len() > MAX_TEXT {
             return unjudged(attempt);
         }
-        let is_command = COMMAND_TYPES.contains(&action_type);
+        let is_command = known.is_some_and(ActionType::is_command);
         // Both: what looks like a quote or a space to a reader is a letter to a shell, and the other way round.
         let folded = fold::folded(text);
         let Some(plain) = views(text, is_command) else { return unjudged(attempt) };

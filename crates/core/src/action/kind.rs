@@ -26,7 +26,7 @@ pub enum ActionType {
 
 /// A text that names no type of action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("an action's type is delegate, exec, inject_stdin, inject_tempfile, sdk_proxy or template")]
+#[error("an action's type is one of {}", ActionType::ACTIONS.join(", "))]
 pub struct UnknownActionType;
 
 impl ActionType {
@@ -41,8 +41,26 @@ impl ActionType {
         Self::Template,
     ];
 
+    /// The names of those that are actions, in NL's order: all but [`Self::Egress`].
+    pub const ACTIONS: [&'static str; 6] = [
+        Self::Exec.as_str(),
+        Self::Template.as_str(),
+        Self::InjectStdin.as_str(),
+        Self::InjectTempfile.as_str(),
+        Self::SdkProxy.as_str(),
+        Self::Delegate.as_str(),
+    ];
+
+    /// Whether its text is a command line.
+    pub fn is_command(self) -> bool {
+        match self {
+            Self::Delegate | Self::Exec | Self::InjectStdin | Self::InjectTempfile => true,
+            Self::Egress | Self::SdkProxy | Self::Template => false,
+        }
+    }
+
     /// Its name in NL.
-    pub fn as_str(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Delegate => "delegate",
             Self::Egress => "egress",

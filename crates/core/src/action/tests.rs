@@ -212,10 +212,10 @@ fn what_is_no_action_is_refused() {
         ),
         (
             json!({"type": "launch"}),
-            "unknown variant `launch`, expected one of `delegate`, `exec`, `inject_stdin`, \
-             `inject_tempfile`, `sdk_proxy`, `template`",
+            "unknown variant `launch`, expected one of `exec`, `template`, `inject_stdin`, \
+             `inject_tempfile`, `sdk_proxy`, `delegate`",
         ),
-        (json!({"template": "x"}), "an action needs a `type`: delegate, exec, inject_stdin"),
+        (json!({"template": "x"}), "an action needs a `type`: exec, template, inject_stdin"),
     ] {
         let error = serde_json::from_value::<Action>(json).unwrap_err().to_string();
         assert!(error.contains(words), "{error}");

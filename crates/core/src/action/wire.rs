@@ -48,13 +48,9 @@ pub enum ActionError {
     #[error("`egress` is not an action")]
     Type,
     /// It does not say what it is.
-    #[error("an action needs a `type`: {}", ACTIONS.join(", "))]
+    #[error("an action needs a `type`: {}", ActionType::ACTIONS.join(", "))]
     Untyped,
 }
-
-/// The types that are actions.
-const ACTIONS: &[&str] =
-    &["delegate", "exec", "inject_stdin", "inject_tempfile", "sdk_proxy", "template"];
 
 /// The flat object.
 #[derive(Clone, Default, Serialize, Deserialize)]
@@ -133,8 +129,9 @@ impl TryFrom<WireAction> for Action {
 /// A type; who misspells one is told of those that are actions.
 fn kind<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<ActionType>, D::Error> {
     let named = Option::<String>::deserialize(deserializer)?;
-    let parsed = named
-        .map(|name| name.parse().map_err(|_| serde::de::Error::unknown_variant(&name, ACTIONS)));
+    let parsed = named.map(|name| {
+        name.parse().map_err(|_| serde::de::Error::unknown_variant(&name, &ActionType::ACTIONS))
+    });
     parsed.transpose()
 }
 

@@ -5,6 +5,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{MAX_MESSAGE_BYTES, NL_VERSION, Profile};
+use crate::action::ActionType;
 
 /// What the discovery document says of this provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,9 +57,7 @@ impl Discovery {
             "capabilities": {
                 "conformance_level": "standard",
                 "supported_levels": [1, 2, 3, 4, 5],
-                "action_types": [
-                    "exec", "template", "inject_stdin", "inject_tempfile", "sdk_proxy", "delegate",
-                ],
+                "action_types": ActionType::ACTIONS,
                 "trust_levels": ["L0", "L1", "L2", "L3"],
                 "credential_types": ["api_key"],
                 "max_message_size_bytes": MAX_MESSAGE_BYTES,

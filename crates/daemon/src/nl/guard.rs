@@ -99,21 +99,21 @@ impl GuardRules {
 
     /// Judges an action, with what it hands to others.
     pub fn check_action(&self, action: &Action) -> Result<(), NlFault> {
-        let (action_type, text) = match &action.deed {
+        let text = match &action.deed {
             Deed::Delegate { delegated_action, .. } => return self.check_action(delegated_action),
-            Deed::Exec { template } => ("exec", template.clone()),
-            Deed::InjectStdin { command, .. } => ("inject_stdin", command.clone()),
-            Deed::InjectTempfile { command, .. } => ("inject_tempfile", command.clone()),
+            Deed::Exec { template } => template.clone(),
+            Deed::InjectStdin { command, .. } | Deed::InjectTempfile { command, .. } => {
+                command.clone()
+            }
             Deed::SdkProxy { provider, service, operation, .. } => {
-                ("sdk_proxy", format!("{provider} {service} {operation}"))
+                format!("{provider} {service} {operation}")
             }
-            Deed::Template { source: TemplateSource::Inline(text), .. } => {
-                ("template", text.clone())
-            }
-            // Its text is judged once it is read.
-            Deed::Template { source: TemplateSource::Path(path), .. } => ("template", path.clone()),
+            // What stands at a path is judged once it is read.
+            Deed::Template { source, .. } => match source {
+                TemplateSource::Inline(text) | TemplateSource::Path(text) => text.clone(),
+            },
         };
-        match self.check(action_type, &text) {
+        match self.check(action.kind().as_str(), &text) {
             Decision::Allow => Ok(()),
             Decision::Block(blocked) => Err(fault(&blocked)),
         }

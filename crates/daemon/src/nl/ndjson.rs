@@ -8,7 +8,7 @@
 use std::{sync::Arc, time::Duration};
 
 use keyless_core::{
-    Code, SafeText,
+    ActionType, Code, SafeText,
     agent::Aid,
     nl_message::{MAX_MESSAGE_BYTES, Message, MessageType, Named, NlFault, Shape},
 };
@@ -170,9 +170,7 @@ fn greeting(aid: &Aid, limit: u32) -> Value {
         "agent": { "agent_uri": aid.agent_uri, "instance_id": aid.instance_id },
         "server_capabilities": {
             "nl_version": "1.0",
-            "action_types": [
-                "exec", "template", "inject_stdin", "inject_tempfile", "sdk_proxy", "delegate",
-            ],
+            "action_types": ActionType::ACTIONS,
             "max_message_size_bytes": MAX_MESSAGE_BYTES,
             "rate_limit": { "requests_per_minute": limit },
         },
