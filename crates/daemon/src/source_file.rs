@@ -154,10 +154,18 @@ pub fn undeclare_source(places: &Places, name: &str, secrets: &[Secret]) -> Resu
         let words = SafeText::words("sources.toml has no source ").as_they_wrote(name);
         return Err(Error::with(Code::Usage, words));
     }
-    let config = RouterConfig::load(&places.sources_file())?;
+    // The source may be what makes the file unusable; what is written in the end is usable.
+    let config = RouterConfig::load(&places.sources_file()).ok();
+    let is_led_here = |path: &SecretPath| match &config {
+        Some(config) => config.source_of(path) == Some(name),
+        None => tables(&document, "route").any(|route| {
+            let prefix = route.get("prefix").and_then(Item::as_str);
+            is(route, "source", name) && prefix.is_some_and(|it| path.as_str().starts_with(it))
+        }),
+    };
     let kept = secrets.iter().find(|secret| match &secret.metadata.source {
         SourceConfig::Routed { source: Some(source), .. } => source == name,
-        SourceConfig::Routed { source: None, .. } => config.source_of(&secret.path) == Some(name),
+        SourceConfig::Routed { source: None, .. } => is_led_here(&secret.path),
         _ => false,
     });
     if let Some(secret) = kept {
@@ -263,7 +271,11 @@ impl SourceHttp for Nobody {
 }
 
 fn sources(document: &DocumentMut) -> impl Iterator<Item = &Table> {
-    document.get("source").and_then(Item::as_array_of_tables).into_iter().flatten()
+    tables(document, "source")
+}
+
+fn tables<'a>(document: &'a DocumentMut, key: &str) -> impl Iterator<Item = &'a Table> {
+    document.get(key).and_then(Item::as_array_of_tables).into_iter().flatten()
 }
 
 fn is(table: &Table, key: &str, word: &str) -> bool {
