@@ -46,7 +46,7 @@ pub use origin::{echo, stream, websocket};
 /// Debian's PostgreSQL, likewise.
 pub use postgres::{Postgres, PostgresOptions};
 /// Package indexes with one tiny package each.
-pub use registry::{npm, pypi};
+pub use registry::{image, npm, pypi};
 
 // --- What tests look with -----------------------------------------------------------------------
 mod canary;

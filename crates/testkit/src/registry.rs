@@ -1,4 +1,5 @@
-//! Package indexes with one tiny package each: what `pip download` and `npm view|install` talk to.
+//! Package indexes and a registry of images with one tiny thing each: what `pip download`, `npm view|install` and `skopeo`
+//! talk to.
 //!
 //! Static answers only. They do not check credentials: put the handler behind a `Gate`.
 
@@ -9,7 +10,7 @@ use std::fmt::Write as _;
 use data_encoding::{BASE64, BASE64URL_NOPAD, HEXLOWER};
 use http::{
     HeaderValue, Request, StatusCode,
-    header::{CONTENT_TYPE, HOST},
+    header::{CONTENT_TYPE, HOST, LOCATION},
 };
 use serde_json::json;
 use sha1::Sha1;
@@ -62,6 +63,62 @@ pub fn npm() -> Handler {
     })
 }
 
+/// Returns a registry of images with `team/image:v1`, whose blobs stand at `https://BLOBS/…`, where it leads clients to as
+/// Docker Hub does, and what answers there.
+pub fn image(blobs: &str) -> (Handler, Handler) {
+    let layer = tar_gz(&[("etc/motd", b"keyless\n")]);
+    let config = json!({
+        "architecture": "amd64", "os": "linux", "config": {},
+        "rootfs": { "type": "layers", "diff_ids": [digest(&layer)] },
+    });
+    let config = config.to_string().into_bytes();
+    let described = |kind: &str, blob: &[u8]| {
+        json!({
+            "mediaType": format!("application/vnd.oci.image.{kind}"),
+            "digest": digest(blob),
+            "size": blob.len(),
+        })
+    };
+    let manifest = json!({
+        "schemaVersion": 2,
+        "mediaType": MANIFEST,
+        "config": described("config.v1+json", &config),
+        "layers": [described("layer.v1.tar+gzip", &layer)],
+    });
+    let manifest = manifest.to_string();
+    let place = format!("https://{blobs}/");
+    let registry = Handler::new(move |request| {
+        let path = request.uri().path();
+        let answer = match path.strip_prefix("/v2/team/image/").and_then(|it| it.split_once('/')) {
+            None if path == "/v2/" => typed("application/json", "{}"),
+            Some(("manifests", _)) => typed(MANIFEST, manifest.clone()),
+            Some(("blobs", digest)) => {
+                let mut redirect = reply(StatusCode::TEMPORARY_REDIRECT, "");
+                let at = HeaderValue::try_from(format!("{place}{digest}?signature=1"));
+                redirect.headers_mut().insert(LOCATION, at.expect("a digest has ASCII alone"));
+                redirect
+            }
+            _ => reply(StatusCode::NOT_FOUND, "no such image\n"),
+        };
+        async { answer }
+    });
+    let blobs = Handler::new(move |request| {
+        let asked = request.uri().path().trim_start_matches('/');
+        let blob = [&layer, &config].into_iter().find(|blob| digest(blob) == asked);
+        let answer = match blob {
+            Some(blob) => typed("application/octet-stream", blob.clone()),
+            None => reply(StatusCode::NOT_FOUND, "no such blob\n"),
+        };
+        async { answer }
+    });
+    (registry, blobs)
+}
+
+fn digest(blob: &[u8]) -> String {
+    format!("sha256:{}", HEXLOWER.encode(&Sha256::digest(blob)))
+}
+
+const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 const WHEEL: &str = "keyless_sample-1.0-py3-none-any.whl";
 const TARBALL: &str = "/keyless-sample/-/keyless-sample-1.0.0.tgz";
 

@@ -3,8 +3,11 @@
 use std::{fs, process::Command};
 
 use keyless_testkit::{
-    ContainerRegistry, Gate, GrpcServer, Handler, Nginx, NginxOptions, Repositories, reply,
+    Canary, ContainerRegistry, Gate, GrpcServer, Handler, Nginx, NginxOptions, Repositories, image,
+    reply,
 };
+
+use serde_json::json;
 
 use crate::world::{ALLOWED, World, wait_until};
 
@@ -147,4 +150,47 @@ fn an_image_goes_to_a_registry_and_back() {
         )
         .run();
     seen.ok();
+}
+
+/// As Docker Hub has it: a password for a token at one host, the token for the image at another, its blobs at a third. The
+/// agent holds neither, and the third gets neither.
+#[test]
+fn an_image_is_pulled_with_a_minted_token_from_where_its_blobs_are() {
+    const AUTH: &str = "auth.allowed.test";
+    const BLOBS: &str = "blobs.test";
+    let mut world = World::with_store();
+    let seal = "GET auth.allowed.test/token to=api.allowed.test fields=token,access_token";
+    let rule = ["--to", AUTH, "--env", "HUB", "--locations", "basic", "--seal", seal];
+    world.add("team/hub/password", &rule).ok();
+    let minted = world.watch(Canary::new());
+    let answer = json!({ "token": minted, "access_token": minted, "expires_in": 300 }).to_string();
+    let endpoint = Handler::new(move |_| {
+        let answer = reply(http::StatusCode::OK, answer.clone());
+        async { answer }
+    });
+    let password = world.canary.value().to_owned();
+    let user = Some("ci".to_owned());
+    let auth = world.origin_of(AUTH, endpoint.behind(Gate::Basic { user, password }));
+    let (registry, blobs) = image(BLOBS);
+    let url = format!("https://{AUTH}/token");
+    let gate = Gate::Minted { token: minted.clone(), endpoint: url };
+    let hub = world.origin_of(ALLOWED, registry.behind(gate));
+    let blobs = world.origin_of(BLOBS, blobs);
+    let seen = world
+        .agent_sh(
+            r#"set -e
+            export TMPDIR=$PWD
+            from=docker://api.allowed.test/team/image:v1
+            skopeo --insecure-policy copy -q --src-tls-verify=false --src-creds "ci:$HUB" $from oci:image:v1
+            ls image/blobs/sha256 | wc -l"#,
+        )
+        .run();
+    assert_eq!(seen.ok().trim(), "3");
+    world.assert_received(&auth);
+    let asked = hub.requests();
+    let last = asked.last().and_then(|request| request.header("authorization"));
+    assert_eq!(last, Some(format!("Bearer {minted}")));
+    let fetched = blobs.requests();
+    assert_eq!(fetched.len(), 2, "{fetched:?}");
+    assert!(fetched.iter().all(|request| request.header("authorization").is_none()), "{fetched:?}");
 }

@@ -19,6 +19,13 @@ pub enum Gate {
     },
     /// `Authorization: Bearer` with this token.
     Bearer(String),
+    /// `Authorization: Bearer` with a token that is to be had elsewhere, as registries of images have it.
+    Minted {
+        /// The token.
+        token: String,
+        /// The URL of where it is to be had.
+        endpoint: String,
+    },
     /// No credential.
     Open,
     /// `Authorization` with this token alone, as cargo sends it.
@@ -33,7 +40,9 @@ impl Gate {
         match self {
             Self::Open => true,
             Self::Token(token) => credential == Some(token.as_str()),
-            Self::Bearer(token) => scheme.eq_ignore_ascii_case("bearer") && rest == token,
+            Self::Bearer(token) | Self::Minted { token, .. } => {
+                scheme.eq_ignore_ascii_case("bearer") && rest == token
+            }
             Self::Basic { user, password } => {
                 scheme.eq_ignore_ascii_case("basic") && is_login(rest, user.as_deref(), password)
             }
@@ -43,11 +52,15 @@ impl Gate {
     /// Returns the 401 that tells a client which scheme to use.
     pub(super) fn refusal(&self) -> Reply {
         let challenge = match self {
-            Self::Basic { .. } => "Basic realm=\"origin\"",
-            Self::Bearer(_) | Self::Open | Self::Token(_) => "Bearer",
+            Self::Basic { .. } => "Basic realm=\"origin\"".to_owned(),
+            Self::Minted { endpoint, .. } => {
+                format!("Bearer realm=\"{endpoint}\",service=\"origin\"")
+            }
+            Self::Bearer(_) | Self::Open | Self::Token(_) => "Bearer".to_owned(),
         };
         let mut refusal = reply(StatusCode::UNAUTHORIZED, "the credential is missing or wrong\n");
-        refusal.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
+        let challenge = HeaderValue::try_from(challenge).expect("a challenge is a header's value");
+        refusal.headers_mut().insert(WWW_AUTHENTICATE, challenge);
         refusal
     }
 }
