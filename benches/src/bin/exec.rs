@@ -175,7 +175,8 @@ impl Line {
             "message_id": format!("bench-{:p}-{}-{}", self, self.messages, jiff::Timestamp::now()),
             "timestamp": format!("{:.3}", jiff::Timestamp::now()),
         });
-        writeln!(self.stream.get_mut(), "{message}")?;
+        // At once, as clients do: a write for each token would be measured too.
+        self.stream.get_mut().write_all(format!("{message}\n").as_bytes())?;
         let mut text = String::new();
         self.stream.read_line(&mut text)?;
         let answer: Value = serde_json::from_str(&text)?;

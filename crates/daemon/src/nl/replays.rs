@@ -121,7 +121,7 @@ impl Replays {
     /// Writes down that a message is about to be done, unless another run of a broker has begun one of that id.
     async fn begin(&self, first: &First<'_>, print: &Fingerprint) -> Result<(), NlFault> {
         let message = BegunMessage {
-            name: HEXLOWER.encode(&Sha256::digest(&first.id)),
+            name: name_of(&first.id),
             instance: print.instance.clone(),
             digest: HEXLOWER.encode(&print.digest),
             broker: self.broker.clone(),
@@ -137,6 +137,11 @@ impl Replays {
                 Err(NlFault::new(Code::MessageReplayed, SafeText::words(words)))
             }
         }
+    }
+
+    /// Forgets what was begun so long ago that it counts no longer.
+    pub(crate) async fn forget(&self, now: Timestamp) -> Result<(), Error> {
+        Ok(self.store.forget_old_messages(now).await?)
     }
 
     fn look(
@@ -194,6 +199,11 @@ impl Replays {
     }
 }
 
+/// What a message is called in the store.
+fn name_of(id: &str) -> String {
+    HEXLOWER.encode(&Sha256::digest(id))
+}
+
 impl First<'_> {
     /// The message was done; `bytes` is about what its answer takes.
     pub(crate) fn finish(mut self, outcome: &Arc<Outcome>, bytes: usize) {
@@ -206,10 +216,11 @@ impl Drop for First<'_> {
     fn drop(&mut self) {
         if !self.finished {
             self.replays.seen.lock().remove(&self.id);
-            let (store, turn) = (self.replays.store.clone(), std::mem::take(&mut self.turn));
+            let (store, name) = (self.replays.store.clone(), name_of(&self.id));
+            let turn = std::mem::take(&mut self.turn);
             if let Ok(runtime) = tokio::runtime::Handle::try_current() {
                 // What fails here keeps an id taken after a restart: on the side of less.
-                runtime.spawn(async move { store.forget_message(&turn).await });
+                runtime.spawn(async move { store.forget_message(&name, &turn).await });
             }
         }
     }
@@ -283,7 +294,7 @@ mod tests {
         let Ok(Turn::First(none)) = replays.enter("none", print()).await else { panic!("seen") };
         let turn = none.turn.clone();
         drop(none);
-        replays.store.forget_message(&turn).await.unwrap();
+        replays.store.forget_message(&name_of("none"), &turn).await.unwrap();
         let again = Replays::of(replays.store.clone());
         let code = async |id: &str, print| {
             let turn = again.enter(id, print).await;
@@ -294,6 +305,21 @@ mod tests {
             assert_eq!(code, Code::MessageReplayed);
             assert!(told.contains("no longer kept"), "{told}");
         }
+        // Once they count no longer the id is free, whether or not they were looked for meanwhile.
+        let later = Timestamp::now() + ON_DISK + SignedDuration::from_secs(2);
+        let begun_by = |turn: &str| BegunMessage {
+            name: name_of("done"),
+            instance: "b".to_owned(),
+            digest: "d".to_owned(),
+            broker: "another".to_owned(),
+            turn: turn.to_owned(),
+        };
+        let (early, late) = (begun_by("early"), begun_by("late"));
+        let begin = async |message, now| {
+            replays.store.begin_message(message, later + ON_DISK, now).await.unwrap()
+        };
+        assert_eq!(begin(&early, Timestamp::now()).await, Beginning::Other);
+        assert_eq!(begin(&late, later).await, Beginning::First);
         let other = Fingerprint { digest: [1; 32], ..print() };
         assert_eq!(code("done", other).await.unwrap_err().0, Code::MessageReplayed);
         assert_eq!(code("none", print()).await, Ok(()));

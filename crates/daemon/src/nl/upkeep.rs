@@ -26,8 +26,8 @@ pub(crate) async fn keep(service: Arc<NlService>) {
 }
 
 impl NlService {
-    /// Suspends whom time has overtaken, with all that they have handed on, and forgets delegations that are over and
-    /// the scores of agents that are no more.
+    /// Suspends whom time has overtaken, with all that they have handed on, and forgets delegations that are over,
+    /// messages that were begun long ago, and the scores of agents that are no more.
     pub(super) async fn tidy(&self, now: Timestamp) -> Result<(), Error> {
         for aid in self.agents.registered().await? {
             if let Some(reason) = self.overtaken(&aid, now)
@@ -39,6 +39,7 @@ impl NlService {
         self.end_orphans().await?;
         self.agents.forget_sessions(now).await?;
         self.delegations.forget(now).await?;
+        self.replays.forget(now).await?;
         self.detection.forget_orphans().await
     }
 

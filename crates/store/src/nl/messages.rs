@@ -34,25 +34,23 @@ pub enum Beginning {
 }
 
 impl Store {
-    /// Records a message before it is done, as one that counts until then. What is too old goes.
+    /// Records a message before it is done, as one that counts until then.
     pub async fn begin_message(
         &self,
         message: &BegunMessage,
         until: Timestamp,
         now: Timestamp,
     ) -> Result<Beginning, StoreError> {
-        query("DELETE FROM messages_begun WHERE until < $1")
-            .bind(now.as_second())
-            .execute(&self.pool)
-            .await?;
         let insert = query(
             "INSERT INTO messages_begun (name, instance_id, digest, broker, turn, until) \
              VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (name) DO UPDATE SET \
              instance_id = excluded.instance_id, digest = excluded.digest, turn = excluded.turn, \
-             until = excluded.until WHERE messages_begun.broker = excluded.broker",
+             broker = excluded.broker, until = excluded.until \
+             WHERE messages_begun.broker = excluded.broker OR messages_begun.until < $7",
         );
         let insert = insert.bind(&message.name).bind(&message.instance).bind(&message.digest);
         let insert = insert.bind(&message.broker).bind(&message.turn).bind(until.as_second());
+        let insert = insert.bind(now.as_second());
         if insert.execute(&self.pool).await? == 1 {
             return Ok(Beginning::First);
         }
@@ -65,9 +63,17 @@ impl Store {
         Ok(same.map_or(Beginning::Other, |_| Beginning::Same))
     }
 
+    /// Forgets the messages that count no longer.
+    pub async fn forget_old_messages(&self, now: Timestamp) -> Result<(), StoreError> {
+        let delete = query("DELETE FROM messages_begun WHERE until < $1").bind(now.as_second());
+        delete.execute(&self.pool).await?;
+        Ok(())
+    }
+
     /// Forgets a try that came to nothing, unless another one has followed it.
-    pub async fn forget_message(&self, turn: &str) -> Result<(), StoreError> {
-        query("DELETE FROM messages_begun WHERE turn = $1").bind(turn).execute(&self.pool).await?;
+    pub async fn forget_message(&self, name: &str, turn: &str) -> Result<(), StoreError> {
+        let delete = query("DELETE FROM messages_begun WHERE name = $1 AND turn = $2");
+        delete.bind(name).bind(turn).execute(&self.pool).await?;
         Ok(())
     }
 }
