@@ -226,7 +226,7 @@ mod tests {
         let instance = &caller.aid.instance_id;
         nl.present.begin(instance, "s-1", None);
         let payload = payload();
-        let acting = nl.submit(&caller, &payload, "req-1", Timestamp::now());
+        let acting = nl.submit(&caller, &payload, "req-1", Timestamp::now(), None);
         let ending = async {
             served.until_asked().await;
             let over = nl.present.over(instance);
@@ -244,7 +244,7 @@ mod tests {
         let (served, caller) = asked().await;
         let nl = &served.nl;
         let payload = payload();
-        let acting = nl.submit(&caller, &payload, "req-1", Timestamp::now());
+        let acting = nl.submit(&caller, &payload, "req-1", Timestamp::now(), None);
         let revoking = async {
             served.until_asked().await;
             nl.dismiss_revoked(nl.present.busy()).await;

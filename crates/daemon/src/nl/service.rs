@@ -311,6 +311,8 @@ impl NlService {
         received: Timestamp,
     ) -> Result<Arc<Outcome>, NlFault> {
         let id = request_id(message);
+        let is_action = message.kind == MessageType::ActionRequest;
+        let foresight = is_action.then(|| self.foresee(&message.payload)).flatten();
         let print = fingerprint(&caller.aid, message);
         let first = match self.replays.enter(&id, print.clone()).await? {
             Turn::Again(outcome) => return Ok(outcome),
@@ -326,7 +328,7 @@ impl NlService {
         };
         let outcome = match message.kind {
             MessageType::ActionRequest => {
-                self.submit(caller, &message.payload, &id, received).await?
+                self.submit(caller, &message.payload, &id, received, foresight).await?
             }
             _ if self.detection.band(&caller.aid.instance_id).await? >= Band::Orange => {
                 return Err(Code::ThreatTooHigh.into());

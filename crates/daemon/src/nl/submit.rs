@@ -57,6 +57,21 @@ pub(super) struct Allowed {
 }
 
 impl NlService {
+    /// Begins the preparations for a message's command before the message is in the store, which takes as long as they do;
+    /// nothing for what runs none.
+    pub(super) fn foresee(&self, payload: &Map<String, Value>) -> Option<Foresight> {
+        let action = payload.get("action")?;
+        let kind: ActionType = action.get("type")?.as_str()?.parse().ok()?;
+        let is_dry_run = action.get("dry_run").and_then(Value::as_bool) == Some(true);
+        let runs =
+            matches!(kind, ActionType::Exec | ActionType::InjectStdin | ActionType::InjectTempfile);
+        (runs && !is_dry_run).then(|| self.begin_to_foresee())
+    }
+
+    fn begin_to_foresee(&self) -> Foresight {
+        Foresight::begin(&self.broker, &self.places, &self.jails)
+    }
+
     /// Does what an action message asks for: one action, or several one after the other.
     pub(super) async fn submit(
         &self,
@@ -64,6 +79,7 @@ impl NlService {
         payload: &Map<String, Value>,
         id: &str,
         received: Timestamp,
+        foresight: Option<Foresight>,
     ) -> Result<Outcome, NlFault> {
         if payload.contains_key("action") && payload.contains_key("actions") {
             let words = SafeText::words("a message has an action or actions, not both");
@@ -72,7 +88,9 @@ impl NlService {
         let Some(actions) = payload.get("actions") else {
             let action = payload.get("action").cloned().unwrap_or_default();
             let action = parsed(action).await;
-            return Ok(self.one(caller, action, id, received).await.within(MAX_ANSWER));
+            let course = Course { foresight, ..Course::default() };
+            let done = self.one_on(course, caller, action, id, received).await;
+            return Ok(done.within(MAX_ANSWER));
         };
         self.batch(caller, payload, actions, id).await
     }
@@ -85,13 +103,23 @@ impl NlService {
         request_id: &str,
         received: Timestamp,
     ) -> Outcome {
+        self.one_on(Course::default(), caller, read, request_id, received).await
+    }
+
+    async fn one_on(
+        &self,
+        mut course: Course,
+        caller: &Caller,
+        read: Result<Action, Unread>,
+        request_id: &str,
+        received: Timestamp,
+    ) -> Outcome {
         let (kind, purpose, is_dry_run) = match &read {
             Ok(action) => (Some(action.kind()), action.purpose.clone(), action.dry_run),
             Err(unread) => (unread.kind, None, false),
         };
         let account =
             Account { purpose, is_dry_run, ..self.account(caller, kind, request_id, received) };
-        let mut course = Course::default();
         let done = match read {
             Ok(action) => Box::pin(self.attempt(caller, action, &account, &mut course)).await,
             Err(unread) => Err(unread.fault),
@@ -241,8 +269,8 @@ impl NlService {
             let is_watched = band >= Band::Orange;
             return Box::pin(self.delegate(caller, action, account, course, is_watched)).await;
         }
-        if !action.dry_run && runs_command(&action.deed) {
-            course.foresight = Some(Foresight::begin(&self.broker, &self.places, &self.jails));
+        if !action.dry_run && runs_command(&action.deed) && course.foresight.is_none() {
+            course.foresight = Some(self.begin_to_foresee());
         }
         let Allowed { meant, allowance, is_asked } = self.allowed(caller, &action, course).await?;
         // What can't be done takes nobody's time, and no use of a grant.

@@ -26,7 +26,7 @@ async fn each_action_of_a_message_is_counted() {
     for number in 0..7 {
         let id = format!("req-{number}");
         let all = payload.as_object().unwrap();
-        let outcome = served.nl.submit(&caller, all, &id, Timestamp::now()).await.unwrap();
+        let outcome = served.nl.submit(&caller, all, &id, Timestamp::now(), None).await.unwrap();
         answers.extend(outcome.body()["responses"].as_array().unwrap().clone());
     }
     let done = answers.iter().filter(|answer| answer["status"] == "dry_run_ok").count();
@@ -226,7 +226,7 @@ async fn a_message_has_one_action_or_several() {
     ];
     for unfit in unfit {
         let all = unfit.as_object().unwrap();
-        let refused = served.nl.submit(&caller, all, "r", Timestamp::now()).await;
+        let refused = served.nl.submit(&caller, all, "r", Timestamp::now(), None).await;
         assert_eq!(refused.err().map(|fault| fault.code()), Some(Code::MessageMalformed));
     }
 }
@@ -257,7 +257,8 @@ async fn an_action_of_several_that_waits_for_a_person_goes_on_and_no_other_is_do
     ] });
     let payload = payload.as_object().unwrap();
     let send = async || {
-        let outcome = served.nl.submit(&caller, payload, "req-1", Timestamp::now()).await.unwrap();
+        let outcome =
+            served.nl.submit(&caller, payload, "req-1", Timestamp::now(), None).await.unwrap();
         let answers = outcome.body()["responses"].as_array().unwrap().clone();
         let told =
             answers.iter().map(|answer| answer["error"]["nl_code"].as_str().map(str::to_owned));
@@ -274,7 +275,7 @@ async fn an_action_of_several_that_waits_for_a_person_goes_on_and_no_other_is_do
     // Under the same name there is no other action in the place of one that was done.
     let other = json!({ "actions": [{ "type": "exec", "template": "false {{nl:api/token}}" }] });
     let other = other.as_object().unwrap();
-    let refused = served.nl.submit(&caller, other, "req-1", Timestamp::now()).await;
+    let refused = served.nl.submit(&caller, other, "req-1", Timestamp::now(), None).await;
     assert_eq!(refused.unwrap_err().code(), Code::MessageReplayed);
 }
 
