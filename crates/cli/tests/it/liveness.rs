@@ -6,6 +6,7 @@ use data_encoding::BASE64;
 use http::{HeaderMap, Request, StatusCode};
 use keyless_testkit::{Canary, Handler, Origin, RequestBody, reply};
 use serde_json::{Value, json};
+use tokio::sync::Barrier;
 
 use crate::{
     mcp::{Agent, about, approve, unlock},
@@ -75,6 +76,33 @@ fn a_service_tells_whether_it_takes_a_value() {
     world.keyless(&[&rotate[..], &["--allow-weak"]].concat()).stdin(&other[..]).run().ok();
 }
 
+/// One that takes its time holds up no other, and the answers stand in the order of the list.
+#[test]
+fn services_are_asked_at_the_same_time() {
+    let mut world = World::with_store();
+    let both = Arc::new(Barrier::new(2));
+    let handler = Handler::new(move |_: Request<RequestBody>| {
+        let both = Arc::clone(&both);
+        async move {
+            both.wait().await;
+            reply(StatusCode::OK, "{}")
+        }
+    });
+    let _origin = world.origin_of(GITHUB, handler);
+    world.write_config();
+    for path in ["team/github/one", "team/github/two"] {
+        let words = ["secret", "add", path, "--pattern", "github-pat", "--value-stdin"];
+        let token = world.github_token();
+        world.keyless(&[&words[..], &["--env", "X"]].concat()).stdin(token).run().ok();
+    }
+    let seen = world.keyless(&["secret", "check", "--json"]).run().data();
+    let said = |number: usize| {
+        (seen["secrets"][number]["path"].clone(), seen["secrets"][number]["verdict"].clone())
+    };
+    assert_eq!(said(0), (json!("team/github/one"), json!("valid")), "{seen}");
+    assert_eq!(said(1), (json!("team/github/two"), json!("valid")), "{seen}");
+}
+
 /// Services that say in the body what others say by status, that want a user beside the value, or a signature.
 #[test]
 fn services_are_asked_in_their_own_way() {
@@ -103,7 +131,10 @@ fn services_are_asked_in_their_own_way() {
         world.write_config();
         let path = format!("team/slack/{verdict}");
         add(&world, &path, "slack-bot-token", &slack, &["--env", "SLACK"]);
-        assert_eq!(check(&world, &[&path])["verdict"], json!(verdict), "{body}");
+        let seen = check(&world, &[&path]);
+        assert_eq!(seen["verdict"], json!(verdict), "{body}");
+        let why = seen["why"].as_str().unwrap_or_default();
+        assert_eq!(why == "it answered 200, which says neither", verdict == "unclear", "{seen}");
     }
     // A user that the value alone does not tell.
     let token = world.another_value();

@@ -91,7 +91,9 @@ pub(super) fn answered(
                 Some(false) => LivenessVerdict::Rejected,
                 Some(true) => LivenessVerdict::Valid,
             };
-            (verdict, Some(answer.status), None)
+            let why = (verdict == LivenessVerdict::Unclear)
+                .then(|| format!("it answered {}, which says neither", answer.status));
+            (verdict, Some(answer.status), why)
         }
         Err(error) => (LivenessVerdict::Unreachable, None, Some(error.message())),
     };

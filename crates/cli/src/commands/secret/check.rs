@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use futures_util::{StreamExt as _, stream};
 use keyless_core::Error;
 use keyless_daemon::{Checked, LivenessVerdict, Operator};
 use serde_json::{Value, json};
@@ -11,6 +12,9 @@ use crate::{
     args::SecretCheckArgs,
     ui::{Ui, table},
 };
+
+/// Services that are asked at the same time.
+const AT_ONCE: usize = 8;
 
 pub(super) async fn run(ui: &Ui, args: SecretCheckArgs) -> Result<ExitCode, Error> {
     let (places, vault) = unlock_vault(&args.factor).await?;
@@ -22,13 +26,14 @@ pub(super) async fn run(ui: &Ui, args: SecretCheckArgs) -> Result<ExitCode, Erro
     let named = !args.paths.is_empty();
     let operator = Operator::new(vault);
     let (mut rows, mut data, mut rejected) = (Vec::new(), Vec::new(), 0);
-    for path in if named { &args.paths } else { &all } {
-        let asked = operator.check(&places, path, args.user.as_deref());
-        let checked = match ui.wait("Asking its service", Box::pin(asked)).await {
-            Ok(checked) => checked,
-            // One that can't be had says nothing of the others.
-            Err(error) => Checked::failed(&error),
-        };
+    let asked = if named { &args.paths } else { &all };
+    let check = async |path| match operator.check(&places, path, args.user.as_deref()).await {
+        Ok(checked) => (path, checked),
+        // One that can't be had says nothing of the others.
+        Err(error) => (path, Checked::failed(&error)),
+    };
+    let answers = stream::iter(asked).map(check).buffered(AT_ONCE).collect::<Vec<_>>();
+    for (path, checked) in ui.wait("Asking their services", Box::pin(answers)).await {
         if !named && checked.verdict == LivenessVerdict::Unsupported {
             continue;
         }
