@@ -41,8 +41,8 @@ use clap::{
 };
 use keyless_core::{Code, Error, SafeText};
 use keyless_daemon::{
-    Config, Leads, Places, Store, check_place, ci, create_whole, path_unusable, refuse_unset_clock,
-    vault::Vault,
+    AgreedConfig, Config, Leads, Places, Store, check_place, ci, create_whole, path_unusable,
+    refuse_unset_clock, vault::Vault,
 };
 
 use crate::{
@@ -277,8 +277,7 @@ async fn unlock_opened(
     factor: &FactorArgs,
 ) -> Result<(Places, Vault), Error> {
     let vault = keyless_daemon::open_vault(store, prompt::factor(factor)?).await?;
-    let config = Config::load(&places.config_file())?;
-    have_agreed(&places, &vault, &config, factor).await?;
+    let config = have_agreed(&places, &vault, Config::load(&places.config_file())?, factor).await?;
     let vault = keyless_daemon::with_sources(vault, &places, &config)?;
     Ok((places, vault))
 }
@@ -288,13 +287,14 @@ async fn unlock_opened(
 async fn have_agreed(
     places: &Places,
     vault: &Vault,
-    config: &Config,
+    config: Config,
     factor: &FactorArgs,
-) -> Result<(), Error> {
+) -> Result<AgreedConfig, Error> {
     let leads = Leads::of(places, config);
     let new = leads.new_lines(places, vault);
-    let Some(first) = new.first() else { return Ok(()) };
-    if prompt::factor_file(factor).is_none() {
+    if let Some(first) = new.first()
+        && prompt::factor_file(factor).is_none()
+    {
         let lines: Vec<String> = new.iter().map(|line| approve::visible(line)).collect();
         let question = format!(
             "config.toml and sources.toml lead values where nobody has agreed to yet:\n  {}\nIs that yours? [y/N] ",
@@ -320,12 +320,8 @@ fn check_private(file: Option<&Path>) -> Result<(), Error> {
 
 /// `config.toml` with the command line's routes and roots.
 fn config(places: &Places, routes: &RouteArgs) -> Result<Config, Error> {
-    Ok(with_routes(Config::load(&places.config_file())?, routes))
-}
-
-fn with_routes(mut config: Config, routes: &RouteArgs) -> Config {
-    config.egress = config.egress.with_flags(&routes.connect_to, &routes.extra_root);
-    config
+    let RouteArgs { connect_to, extra_root } = routes;
+    Ok(Config::load(&places.config_file())?.with_flags(connect_to, extra_root))
 }
 
 /// An update of the program leaves the broker that runs as it is, with the faults that the update mends.

@@ -5,7 +5,7 @@
 //! factor has agreed: a command that opens the store shows what is new. A broker that runs takes up nothing else. What was
 //! agreed to stands beside them, sealed with the vault's key.
 
-use std::{collections::BTreeSet, fs, io};
+use std::{collections::BTreeSet, fs, io, ops::Deref, path::PathBuf};
 
 use data_encoding::HEXLOWER;
 use keyless_core::{
@@ -52,15 +52,40 @@ fn sealed_bytes(lines: &BTreeSet<String>) -> Vec<u8> {
     serde_json::to_vec(lines).expect("lines are plain data")
 }
 
+/// config.toml as it was when somebody who has the factor had agreed to where it leads values, with what the command line adds.
+#[derive(Clone, Debug)]
+pub struct AgreedConfig(Config);
+
+impl AgreedConfig {
+    /// Adds the command line's routes and roots, which are the word of whoever opens the vault.
+    #[must_use]
+    pub fn with_flags(self, connect_to: &[String], extra_roots: &[PathBuf]) -> Self {
+        let Self(config) = self;
+        Self(config.with_flags(connect_to, extra_roots))
+    }
+}
+
+impl Deref for AgreedConfig {
+    type Target = Config;
+
+    fn deref(&self) -> &Config {
+        &self.0
+    }
+}
+
 /// What of config.toml and sources.toml needs agreement, as it was at one moment: what is shown of it is what is agreed to.
-pub struct Leads(BTreeSet<String>);
+pub struct Leads {
+    lines: BTreeSet<String>,
+    config: Config,
+}
 
 impl Leads {
-    /// What `config` and the sources need it for now.
-    pub fn of(places: &Places, config: &Config) -> Self {
+    /// What `config` and the sources need it for now. Blocks.
+    pub fn of(places: &Places, config: Config) -> Self {
         // A file that can't be used gives nothing to anybody, and is told where it is used.
         let sources = RouterConfig::load(&places.sources_file()).unwrap_or_default().given_out();
-        Self(sources.into_iter().chain(config.egress.leads_elsewhere()).collect())
+        let lines = sources.into_iter().chain(config.egress.leads_elsewhere()).collect();
+        Self { lines, config }
     }
 
     /// The lines of it that nobody has agreed to yet.
@@ -69,20 +94,28 @@ impl Leads {
     }
 
     fn lacking(&self, places: &Places, voucher: &Voucher) -> Vec<String> {
-        // Most homes have neither, and no file.
-        if self.0.is_empty() {
-            return Vec::new();
-        }
-        let agreed = Agreed::of(places, voucher);
-        self.0.iter().filter(|line| !agreed.contains(*line)).cloned().collect()
+        lacking(&self.lines, places, voucher)
     }
+}
 
-    fn check(&self, places: &Places, voucher: &Voucher) -> Result<(), Error> {
-        match self.lacking(places, voucher).first() {
-            None => Ok(()),
-            Some(line) => {
-                Err(Error::with(Code::ConfigUnagreed, SafeText::default().as_they_wrote(line)))
-            }
+fn lacking(lines: &BTreeSet<String>, places: &Places, voucher: &Voucher) -> Vec<String> {
+    // Most homes have neither, and no file.
+    if lines.is_empty() {
+        return Vec::new();
+    }
+    let agreed = Agreed::of(places, voucher);
+    lines.difference(&agreed).cloned().collect()
+}
+
+fn refuse_lacking(
+    lines: &BTreeSet<String>,
+    places: &Places,
+    voucher: &Voucher,
+) -> Result<(), Error> {
+    match lacking(lines, places, voucher).first() {
+        None => Ok(()),
+        Some(line) => {
+            Err(Error::with(Code::ConfigUnagreed, SafeText::default().as_they_wrote(line)))
         }
     }
 }
@@ -93,8 +126,9 @@ impl EgressConfig {
         let routes = self.connect_to.iter();
         let routes = routes.map(|(from, to)| format!("connect_to {from} = {to}"));
         let roots = self.extra_roots.iter().map(|file| {
-            let digest = fs::read(file).map(|pem| HEXLOWER.encode(&Sha256::digest(pem)));
-            format!("extra_roots {}, SHA-256 {}", file.display(), digest.unwrap_or_default())
+            let digest = file.pem().map(|pem| HEXLOWER.encode(&Sha256::digest(pem)));
+            let path = file.path().display();
+            format!("extra_roots {path}, SHA-256 {}", digest.unwrap_or_default())
         });
         let proxy = self.upstream_proxy.iter().map(|proxy| {
             let credential = proxy.credential_file.as_ref();
@@ -107,17 +141,22 @@ impl EgressConfig {
 
 /// Whether there may be something that nobody has agreed to, by who has no vault open.
 pub fn may_lack_agreement(places: &Places, config: &Config) -> bool {
-    !Leads::of(places, config).0.is_subset(&Agreed::read(places).lines)
+    !Leads::of(places, config.clone()).lines.is_subset(&Agreed::read(places).lines)
 }
 
-/// Refuses `config` where it, or sources.toml, needs agreement that nobody has given.
-pub fn check_agreed(places: &Places, vault: &Vault, config: &Config) -> Result<(), Error> {
+/// Refuses `config` where it, or sources.toml, needs agreement that nobody has given. Blocks.
+pub fn check_agreed(places: &Places, vault: &Vault, config: Config) -> Result<AgreedConfig, Error> {
     check(places, &vault.agreement_voucher(), config)
 }
 
 /// As [`check_agreed`], by the vault's word alone.
-pub(crate) fn check(places: &Places, voucher: &Voucher, config: &Config) -> Result<(), Error> {
-    Leads::of(places, config).check(places, voucher)
+pub(crate) fn check(
+    places: &Places,
+    voucher: &Voucher,
+    config: Config,
+) -> Result<AgreedConfig, Error> {
+    let Leads { lines, config } = Leads::of(places, config);
+    refuse_lacking(&lines, places, voucher).map(|()| AgreedConfig(config))
 }
 
 /// The same of what these sources are given, as they were read: they are what is used.
@@ -126,14 +165,18 @@ pub(crate) fn check_sources(
     vault: &Vault,
     sources: &RouterConfig,
 ) -> Result<(), Error> {
-    let leads = Leads(sources.given_out().into_iter().collect());
-    leads.check(places, &vault.agreement_voucher())
+    let lines = sources.given_out().into_iter().collect();
+    refuse_lacking(&lines, places, &vault.agreement_voucher())
 }
 
-/// Takes what was shown as agreed to, on record.
-pub async fn agree(places: &Places, vault: &Vault, leads: Leads) -> Result<(), Error> {
-    let log = audit_log(vault);
-    for line in leads.new_lines(places, vault) {
+/// Takes what was shown as agreed to, on record where it is new.
+pub async fn agree(places: &Places, vault: &Vault, leads: Leads) -> Result<AgreedConfig, Error> {
+    let (log, new) = (audit_log(vault), leads.new_lines(places, vault));
+    let Leads { lines, config } = leads;
+    if new.is_empty() {
+        return Ok(AgreedConfig(config));
+    }
+    for line in new {
         let mut entry = plain_entry(
             agent("operator", "operator"),
             Action::ConfigReload,
@@ -143,9 +186,10 @@ pub async fn agree(places: &Places, vault: &Vault, leads: Leads) -> Result<(), E
         entry.detail.note = Some("agreed to".to_owned());
         log.append(entry).await?;
     }
-    let Leads(lines) = leads;
     let seal = HEXLOWER.encode(&vault.agreement_voucher().seal(&sealed_bytes(&lines)));
     let text = serde_json::to_vec_pretty(&Agreed { lines, seal }).map_err(io::Error::from);
     let file = places.agreed_file();
-    text.and_then(|text| write_whole(&file, &text, 0o600)).map_err(|error| unusable(&file, &error))
+    text.and_then(|text| write_whole(&file, &text, 0o600))
+        .map_err(|error| unusable(&file, &error))?;
+    Ok(AgreedConfig(config))
 }

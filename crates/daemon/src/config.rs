@@ -2,6 +2,7 @@
 
 mod aliases;
 mod nl;
+mod root_file;
 
 use std::{
     collections::BTreeMap,
@@ -14,9 +15,9 @@ use keyless_core::{Authority, Code, Destination, Error, SafeText, audit::Mark};
 use keyless_egress::{Allowance, Limits, ProxyCredential, UpstreamProxy};
 use serde::Deserialize;
 
-use self::aliases::refuse_aliases;
 pub(crate) use self::nl::RatesConfig;
 pub use self::nl::{DetectionWord, NlConfig, NlTls};
+use self::{aliases::refuse_aliases, root_file::RootFile};
 use crate::{
     desktop::DesktopConfig,
     liveness::LivenessConfig,
@@ -86,7 +87,7 @@ pub struct EgressConfig {
     /// zones don't apply to it.
     pub connect_to: BTreeMap<String, String>,
     /// PEM files of private roots that upstream certificates may chain to.
-    pub extra_roots: Vec<PathBuf>,
+    pub extra_roots: Vec<RootFile>,
     /// Internal destinations that may be reached, as exact `host:port` or `ip:port`.
     pub internal_allowlist: Vec<String>,
     /// Whether any external host may be reached, or only listed ones.
@@ -152,13 +153,23 @@ pub struct ConfigSource {
 impl ConfigSource {
     /// Reads it as it is now.
     pub fn load(&self) -> Result<Config, Error> {
-        let mut config = Config::load(&self.file)?;
-        config.egress = config.egress.with_flags(&self.connect_to, &self.extra_roots);
-        Ok(config)
+        Ok(Config::load(&self.file)?.with_flags(&self.connect_to, &self.extra_roots))
     }
 }
 
 impl Config {
+    /// Adds the command line's routes and roots, which go before the file's.
+    #[must_use]
+    pub fn with_flags(mut self, connect_to: &[String], extra_roots: &[PathBuf]) -> Self {
+        for route in connect_to {
+            if let Some((from, to)) = route.split_once('=') {
+                self.egress.connect_to.insert(from.to_owned(), to.to_owned());
+            }
+        }
+        self.egress.extra_roots.extend(extra_roots.iter().cloned().map(RootFile::from));
+        self
+    }
+
     /// Reads the file; the defaults when there is none.
     pub fn load(path: &Path) -> Result<Self, Error> {
         let text = match fs::read_to_string(path) {
@@ -212,23 +223,12 @@ impl Config {
 }
 
 impl EgressConfig {
-    /// Adds the command line's routes and roots, which go before the file's.
-    #[must_use]
-    pub fn with_flags(mut self, connect_to: &[String], extra_roots: &[PathBuf]) -> Self {
-        for route in connect_to {
-            if let Some((from, to)) = route.split_once('=') {
-                self.connect_to.insert(from.to_owned(), to.to_owned());
-            }
-        }
-        self.extra_roots.extend(extra_roots.iter().cloned());
-        self
-    }
-
     /// Files that it names, whose contents are taken up as it is.
     pub(crate) fn files(&self) -> impl Iterator<Item = PathBuf> {
         let upstream = self.upstream_proxy.as_ref();
         let credential = upstream.and_then(|proxy| proxy.credential_file.as_ref());
-        self.extra_roots.iter().chain(credential).cloned()
+        let roots = self.extra_roots.iter().map(RootFile::path);
+        roots.chain(credential.map(PathBuf::as_path)).map(Path::to_owned)
     }
 
     /// The proxy that leads out, with its credential read.

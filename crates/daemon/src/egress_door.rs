@@ -1,16 +1,13 @@
 //! Sets the egress engine up from what the operator wrote: config.toml, and a catalog where there is one.
 
-use std::{fs, path::Path, sync::Arc};
+use std::sync::Arc;
 
 use keyless_core::{Code, Destination, Error, SafeText};
 use keyless_egress::{Engine, EngineConfig, EngineError, Session};
 use keyless_vault::{Catalog, EgressPolicy as CatalogPolicy};
 use parking_lot::Mutex;
 
-use crate::{
-    config::{Config, PolicyWord},
-    places::unusable,
-};
+use crate::config::{Config, PolicyWord};
 
 /// The engine, and the private roots that the agent's side has to trust as well: a host that no
 /// secret names is tunnelled, so its own certificate is what a tool inside sees.
@@ -61,7 +58,7 @@ pub(crate) fn engine_config(
     catalog: Option<&Catalog>,
 ) -> Result<EngineConfig, Error> {
     let egress = &config.egress;
-    let extra_roots_pem = egress.extra_roots.iter().map(|path| read(path));
+    let extra_roots_pem = egress.extra_roots.iter().map(|file| file.pem().map(<[u8]>::to_vec));
     let mut internal_allowlist = egress.internal()?;
     let mut confined = egress.policy == PolicyWord::Allowlist;
     if let Some(catalog) = catalog {
@@ -95,13 +92,9 @@ fn listed(mut hosts: Vec<Destination>, catalog: Option<&Catalog>) -> Vec<Destina
     hosts
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, Error> {
-    fs::read(path).map_err(|error| unusable(path, &error))
-}
-
 /// Names the file that holds no usable root.
 pub(crate) fn explain(EngineError(error): &EngineError, config: &Config) -> Error {
-    let file = config.egress.extra_roots.get(error.which).map(|path| path.to_string_lossy());
+    let file = config.egress.extra_roots.get(error.which).map(|file| file.path().to_string_lossy());
     let place = SafeText::words("the extra root ").as_they_wrote(&file.unwrap_or_default());
     Error::with(Code::ConfigInvalid, place.and(": ").as_they_wrote(&error.fault.to_string()))
 }

@@ -35,7 +35,11 @@ use self::{
     request::{Credential, headers, send, target},
 };
 use crate::{
-    agreed, broker::agent, config::Config, egress_door::engine_config, places::Places,
+    agreed::{self, AgreedConfig},
+    broker::agent,
+    config::Config,
+    egress_door::engine_config,
+    places::Places,
     providers::providers,
 };
 
@@ -178,11 +182,11 @@ impl LivenessChecks {
         spawn_blocking(look).await.map_err(|_| Error::from(Code::Internal))?
     }
 
-    async fn in_force(&self, vault: &Vault) -> Result<(Providers, Config), Error> {
+    async fn in_force(&self, vault: &Vault) -> Result<(Providers, AgreedConfig), Error> {
         let (places, voucher) = (self.places.clone(), vault.agreement_voucher());
         let read = move || {
             let config = Config::load(&places.config_file())?;
-            agreed::check(&places, &voucher, &config)?;
+            let config = agreed::check(&places, &voucher, config)?;
             Ok((providers(&places)?, config))
         };
         spawn_blocking(read).await.map_err(|_| Error::from(Code::Internal))?

@@ -10,10 +10,15 @@ use keyless_vault::{
 };
 use zeroize::Zeroizing;
 
-use crate::{agreed::check_sources, config::Config, egress_door::engine_config, places::Places};
+use crate::{
+    agreed::{AgreedConfig, check_sources},
+    config::Config,
+    egress_door::engine_config,
+    places::Places,
+};
 
 /// `vault`, with the sources that the operator declared beside it, and has agreed to where they are given something.
-pub fn with_sources(vault: Vault, places: &Places, config: &Config) -> Result<Vault, Error> {
+pub fn with_sources(vault: Vault, places: &Places, config: &AgreedConfig) -> Result<Vault, Error> {
     let sources = declared(places)?;
     check_sources(places, &vault, &sources)?;
     Ok(vault.with_router(router(sources, config)?))

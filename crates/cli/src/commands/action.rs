@@ -23,9 +23,9 @@ use keyless_daemon::{
 };
 use serde_json::Value;
 
-use super::{have_agreed, open_store, with_routes};
+use super::{have_agreed, open_store};
 use crate::{
-    args::{ActionCommand, ExecArgs, SubmitArgs, TermArgs},
+    args::{ActionCommand, ExecArgs, RouteArgs, SubmitArgs, TermArgs},
     prompt,
     ui::Ui,
 };
@@ -122,8 +122,9 @@ async fn open(terms: &TermArgs) -> Result<OwnActions, Error> {
     let (places, store) = open_store().await?;
     let vault = keyless_daemon::open_vault(store, prompt::factor(&terms.factor)?).await?;
     let file = Config::load(&places.config_file())?;
-    have_agreed(&places, &vault, &file, &terms.factor).await?;
-    let config = with_routes(file, &terms.routes);
+    let RouteArgs { connect_to, extra_root } = &terms.routes;
+    let agreed = have_agreed(&places, &vault, file, &terms.factor).await?;
+    let config = agreed.with_flags(connect_to, extra_root);
     let vault = std::sync::Arc::new(keyless_daemon::with_sources(vault, &places, &config)?);
     let log = keyless_daemon::audit_log(&vault);
     keyless_daemon::annotate_log(&log, &config);

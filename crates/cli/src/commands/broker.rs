@@ -5,15 +5,15 @@ mod install;
 use std::{fs::File, io::Read, os::fd::AsFd, process::ExitCode, sync::Arc};
 
 use keyless_core::{Code, Error, SafeText};
-use keyless_daemon::{Broker, EgressDoor, vault::Factor};
+use keyless_daemon::{Broker, Config, EgressDoor, vault::Factor};
 use zeroize::Zeroizing;
 
 use super::{
-    config, have_agreed, open_store,
+    have_agreed, open_store,
     unlock::{factor_of, refusal},
 };
 use crate::{
-    args::{BrokerArgs, BrokerCommand, RouteArgs},
+    args::{BrokerArgs, BrokerCommand},
     prompt,
     ui::Ui,
 };
@@ -39,14 +39,14 @@ async fn serve(ui: &Ui, args: BrokerArgs) -> Result<ExitCode, Error> {
     let (places, store) = open_store().await?;
     let factor =
         if args.factor_stdin { factor_from_stdin()? } else { prompt::factor(&args.factor)? };
-    let config = config(&places, &RouteArgs::default())?;
+    let config = Config::load(&places.config_file())?;
     let vault = keyless_daemon::open_vault(store, factor).await?;
-    if args.factor_stdin {
+    let config = if args.factor_stdin {
         // Whoever unlocked it was asked.
-        keyless_daemon::check_agreed(&places, &vault, &config)?;
+        keyless_daemon::check_agreed(&places, &vault, config)?
     } else {
-        have_agreed(&places, &vault, &config, &args.factor).await?;
-    }
+        have_agreed(&places, &vault, config, &args.factor).await?
+    };
     let vault = Arc::new(keyless_daemon::with_sources(vault, &places, &config)?);
     let door = EgressDoor::new(&config)?;
     let log = keyless_daemon::audit_log(&vault);

@@ -11,9 +11,9 @@ use keyless_daemon::{
     vault::{Manifest, SecretsFile},
 };
 
-use super::{config, have_agreed, open_store, other_version, with_routes};
+use super::{config, have_agreed, open_store, other_version};
 use crate::{
-    args::{FactorArgs, RunArgs},
+    args::{FactorArgs, RouteArgs, RunArgs},
     prompt,
     ui::Ui,
 };
@@ -131,8 +131,8 @@ async fn open_session(
         }
     }
     let file = Config::load(&places.config_file())?;
-    let config = with_routes(file.clone(), &args.routes);
-    let door = EgressDoor::new(&config)?;
+    let RouteArgs { connect_to, extra_root } = &args.routes;
+    let door = EgressDoor::new(&file.clone().with_flags(connect_to, extra_root))?;
     if *wanted == Wanted::Nothing {
         let session = keyless_daemon::open_bare_session(places, door).await?;
         return Ok(SessionHandle::Local(session, None));
@@ -143,7 +143,8 @@ async fn open_session(
         _ => error,
     })?;
     let vault = keyless_daemon::open_vault(store, factor).await?;
-    have_agreed(places, &vault, &file, &args.factor).await?;
+    let agreed = have_agreed(places, &vault, file, &args.factor).await?;
+    let config = agreed.with_flags(connect_to, extra_root);
     let vault = Arc::new(keyless_daemon::with_sources(vault, places, &config)?);
     let log = keyless_daemon::audit_log(&vault);
     keyless_daemon::annotate_log(&log, &config);

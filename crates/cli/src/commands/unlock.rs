@@ -46,7 +46,7 @@ pub(super) async fn run(ui: &Ui, args: UnlockArgs) -> Result<ExitCode, Error> {
     };
     // Tried here, so that a wrong one is told at once.
     let vault = keyless_daemon::open_vault(store, factor_of(word, factor.clone())?).await?;
-    have_agreed(&places, &vault, &config, &args.factor).await?;
+    let config = have_agreed(&places, &vault, config, &args.factor).await?;
     if let Some(status) = open {
         return Ok(unlocked_already(ui, &status, args.window));
     }

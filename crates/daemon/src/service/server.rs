@@ -225,7 +225,7 @@ async fn follow_config(service: Arc<Service>, mut watcher: Watcher) {
         watcher.watch(files.clone()).await;
         let change = watcher.changed().await;
         let reloaded = Config::load(&service.places.config_file()).and_then(|config| {
-            check_agreed(&service.places, service.broker.vault(), &config)?;
+            let config = check_agreed(&service.places, service.broker.vault(), config)?;
             service.broker.reload(&config)
         });
         let who = agent("broker", "broker");

@@ -74,7 +74,7 @@ async fn unlock(places: &Places, passphrase: Zeroizing<String>) -> Result<Vault,
 
 fn with_sources(vault: Vault, places: &Places) -> Result<Vault, Error> {
     let config = Config::load(&places.config_file())?;
-    keyless_daemon::check_agreed(places, &vault, &config)?;
+    let config = keyless_daemon::check_agreed(places, &vault, config)?;
     keyless_daemon::with_sources(vault, places, &config)
 }
 

@@ -1,0 +1,70 @@
+//! A file with a private root, read once: the bytes that somebody agreed to are the bytes that are trusted.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    sync::{Arc, OnceLock},
+};
+
+use serde::Deserialize;
+
+use crate::places::unusable;
+
+/// A PEM file that config.toml or the command line names. Clones share what was read of it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(from = "PathBuf")]
+pub struct RootFile {
+    path: PathBuf,
+    pem: Arc<OnceLock<Result<Vec<u8>, io::ErrorKind>>>,
+}
+
+impl RootFile {
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What stood there when it was first asked for. Blocks.
+    pub(crate) fn pem(&self) -> Result<&[u8], keyless_core::Error> {
+        let read = || fs::read(&self.path).map_err(|error| error.kind());
+        match self.pem.get_or_init(read) {
+            Ok(pem) => Ok(pem),
+            Err(kind) => Err(unusable(&self.path, &io::Error::from(*kind))),
+        }
+    }
+}
+
+impl From<PathBuf> for RootFile {
+    fn from(path: PathBuf) -> Self {
+        Self { path, pem: Arc::default() }
+    }
+}
+
+impl PartialEq for RootFile {
+    /// Whether both are the same file, whatever stood there.
+    fn eq(&self, other: &Self) -> bool {
+        self.path == other.path
+    }
+}
+
+impl Eq for RootFile {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_looked_at_is_what_is_trusted() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("root.pem");
+        let (file, missing) = (RootFile::from(path.clone()), RootFile::from(path.clone()));
+        assert!(missing.pem().is_err());
+        fs::write(&path, "first").unwrap();
+        let shown = file.clone();
+        assert_eq!(shown.pem().unwrap(), b"first");
+        fs::write(&path, "second").unwrap();
+        assert_eq!(file.pem().unwrap(), b"first");
+        assert!(missing.pem().is_err(), "what is not there is not there for all who look");
+        assert_eq!(RootFile::from(path).pem().unwrap(), b"second");
+    }
+}
