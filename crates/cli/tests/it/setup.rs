@@ -319,6 +319,20 @@ fn a_secret_without_a_value_gets_its_first_one() {
     }
 }
 
+/// The project says that it can do without: nothing has failed, and it is told all the same.
+#[test]
+fn an_optional_value_that_is_missing_fails_nothing() {
+    let world = World::with_store();
+    let manifest = "optional = [\"team/acme/api-key\"]\n[secret.\"team/acme/api-key\"]\nenv_var = \"ACME_API_KEY\"\n";
+    world.home.write("operator/work/.keyless/secrets.toml", manifest).unwrap();
+    let seen = setup(&world, &["--yes"]);
+    let came = phases(seen.exits(0));
+    let (_, status, data) = came.iter().find(|one| one.0 == "provision").unwrap();
+    assert_eq!((status.as_str(), &data["missing"]), ("done", &json!(["team/acme/api-key"])));
+    let told = "1 optional value is missing: keyless secret add team/acme/api-key";
+    assert!(seen.text().contains(told), "{}", seen.text());
+}
+
 /// Nobody can be asked then: the others are taken in all the same, and that one is told to be missing.
 #[test]
 fn without_a_terminal_a_weak_value_stays_missing() {

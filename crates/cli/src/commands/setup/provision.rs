@@ -9,7 +9,7 @@ use keyless_core::{Code, Destination, EgressRule, Error, SecretPath};
 use keyless_daemon::{
     Operator, ci, counted, manifest_of, read_destinations,
     setup::{Import, Judged, Outcome, Proposer, Scan, Wish},
-    vault::{Inventory, Metadata, Row},
+    vault::{Inventory, Manifest, Metadata, Row},
 };
 use serde_json::json;
 
@@ -26,6 +26,8 @@ struct Missing {
     variable: Option<String>,
     /// Of `keyless secret`.
     verb: &'static str,
+    /// The project says that it can do without.
+    is_optional: bool,
 }
 
 pub(super) async fn run(
@@ -63,19 +65,22 @@ pub(super) async fn run(
         hosts_from_person(setup, &operator).await?;
     }
     let data = json!({ "imported": imported, "missing": missing.iter().map(|one| &one.path).collect::<Vec<_>>() });
-    Ok(match missing.first() {
-        None => Came::done(
+    let told = |one: &Missing, kind: &str, count: usize| {
+        let values = counted(count, &format!("{kind}value"));
+        let are = if count == 1 { "is" } else { "are" };
+        format!("{values} {are} missing: keyless secret {} {}", one.verb, one.path)
+    };
+    let (optional, needed): (Vec<_>, Vec<_>) = missing.iter().partition(|one| one.is_optional);
+    Ok(match (needed.first(), optional.first()) {
+        (Some(first), _) => Came::failed(told(first, "", needed.len()), data),
+        (None, Some(first)) => {
+            let missing = told(first, "optional ", optional.len());
+            Came::done(format!("{} taken in; {missing}", counted(imported, "value")), data)
+        }
+        (None, None) => Came::done(
             format!("{} taken in; every value is there", counted(imported, "value")),
             data,
         ),
-        Some(Missing { path, verb, .. }) => {
-            let are_missing = match missing.len() {
-                1 => "1 value is missing".to_owned(),
-                more => format!("{more} values are missing"),
-            };
-            let summary = format!("{are_missing}: keyless secret {verb} {path}");
-            Came::failed(summary, data)
-        }
     })
 }
 
@@ -85,10 +90,14 @@ async fn missing(setup: &Setup<'_>) -> Result<Vec<Missing>, Error> {
     let inventory: Inventory =
         keyless_daemon::project_inventory(&setup.places, &store, &setup.root).await?;
     let rows = inventory.rows.into_iter().filter(|(_, row)| !row.has_value());
+    let project = Manifest::project_of(&setup.root);
+    let manifest = project.map(|project| Manifest::load(&project)).transpose()?;
+    let optional = manifest.map(|manifest| manifest.optional).unwrap_or_default();
     let missing = |(path, row): (SecretPath, Row)| Missing {
-        path,
         variable: row.env.map(|name| name.to_string()),
         verb: row.stored.verb(),
+        is_optional: optional.contains(&path),
+        path,
     };
     Ok(rows.map(missing).collect())
 }
@@ -183,7 +192,7 @@ fn hosts_of(question: &str) -> Result<Vec<Destination>, Error> {
 
 /// Asks for one value, again where what was typed is refused; `false` when the person skips it.
 async fn given_by_person(
-    Missing { path, variable, verb }: &Missing,
+    Missing { path, variable, verb, .. }: &Missing,
     operator: &Operator,
     proposer: &Proposer<'_>,
 ) -> Result<bool, Error> {
