@@ -4,14 +4,17 @@
 //! in a list below `HOME` that neither `KEYLESS_HOME` nor an XDG variable moves. A folder that is gone is skipped.
 
 use std::{
-    fs,
+    fs::{self, File},
+    io,
+    os::unix::ffi::OsStrExt as _,
     path::{Path, PathBuf},
 };
 
 use crate::{
     config::Config,
-    passphrase::{append_path, paths_in},
+    passphrase::paths_in,
     places::{PASSPHRASE_FILES, Places, create_private},
+    whole_file::{folder_of, write_whole},
 };
 
 /// Below a home directory: the list, in a folder that is hidden as the default home's own.
@@ -36,9 +39,25 @@ pub fn note_home(places: &Places) {
     // What a variable of this environment says another one may not.
     let known: Vec<PathBuf> = Places::without_variables().into_iter().chain(noted()).collect();
     let Some(list) = lists().into_iter().next() else { return };
-    for folder in places.all().iter().filter(|folder| !known.contains(folder)) {
-        let _ = append_path(&list, folder);
+    let new: Vec<PathBuf> =
+        places.all().into_iter().filter(|folder| !known.contains(folder)).collect();
+    if !new.is_empty() {
+        let _ = add_to(&list, new);
     }
+}
+
+/// Adds folders to the list, and takes out those that are gone: homes of tests and demos would make it grow without end.
+fn add_to(list: &Path, new: Vec<PathBuf>) -> io::Result<()> {
+    let folder = folder_of(list);
+    create_private(&folder)?;
+    let turn = File::open(&folder)?;
+    turn.lock()?;
+    let mut all = paths_in(list);
+    all.retain(|folder| fs::exists(folder).unwrap_or(true));
+    all.extend(new);
+    let bytes: Vec<u8> =
+        all.iter().flat_map(|path| [path.as_os_str().as_bytes(), &[0]].concat()).collect();
+    write_whole(list, &bytes, 0o600)
 }
 
 /// Makes the folders that settings are read from, where they are not there yet: what is not there can't be hidden, and a
@@ -75,4 +94,27 @@ fn named_in(folder: &Path) -> Vec<PathBuf> {
         settings.flatten().map(|config| config.files_with_credentials()).unwrap_or_default();
     named.extend(paths_in(&folder.join(PASSPHRASE_FILES)));
     named
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn homes_that_are_gone_leave_the_list() {
+        let folder = tempfile::tempdir().unwrap();
+        let list = folder.path().join("state/homes");
+        let homes: Vec<PathBuf> =
+            ["one", "two", "three"].iter().map(|name| folder.path().join(name)).collect();
+        for home in &homes {
+            fs::create_dir(home).unwrap();
+            add_to(&list, vec![home.clone()]).unwrap();
+        }
+        assert_eq!(paths_in(&list), homes);
+        fs::remove_dir(&homes[0]).unwrap();
+        fs::remove_dir(&homes[2]).unwrap();
+        let four = folder.path().join("four");
+        add_to(&list, vec![four.clone()]).unwrap();
+        assert_eq!(paths_in(&list), [homes[1].clone(), four]);
+    }
 }

@@ -63,7 +63,7 @@ pub(crate) fn paths_in(list: &Path) -> Vec<PathBuf> {
 }
 
 /// Appends the path and the byte that no path contains, in one write: two processes don't mix.
-pub(crate) fn append_path(list: &Path, path: &Path) -> io::Result<()> {
+fn append_path(list: &Path, path: &Path) -> io::Result<()> {
     if let Some(folder) = list.parent() {
         create_private(folder)?;
     }

@@ -101,10 +101,10 @@ impl SessionBook {
         rows
     }
 
-    /// Ends a session; `false` when it is not open.
+    /// Ends a session; `false` when it is not open, or was told to end already.
     pub(crate) fn end(&self, id: &str) -> bool {
         let all = self.open.lock();
-        let Some(open) = all.get(id) else { return false };
+        let Some(open) = all.get(id).filter(|open| !*open.end.borrow()) else { return false };
         self.ended.lock().insert(id.to_owned());
         open.end.send_replace(true);
         true
@@ -154,6 +154,7 @@ mod tests {
         assert!(!first.leave());
         assert_eq!(book.rows().len(), 1);
         assert!(book.end("m-1") && !book.end("m-2") && book.rows().is_empty());
+        assert!(!book.end("m-1"), "once");
         second.ended().await;
         assert!(second.leave());
         assert!(book.rows().is_empty() && book.has_ended("m-1") && !book.has_ended("m-2"));

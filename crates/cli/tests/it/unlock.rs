@@ -649,11 +649,11 @@ fn a_broker_that_hangs_is_named_and_keeps_nobody_waiting() {
     let pid = i32::try_from(status(&world)["broker"]["pid"].as_u64().unwrap()).unwrap();
     let process = rustix::process::Pid::from_raw(pid).unwrap();
     rustix::process::kill_process(process, Signal::STOP).unwrap();
-    for verb in ["lock", "status"] {
-        let seen = world.keyless(&[verb]).without_passphrase().run();
+    for words in [&["lock"][..], &["status"], &["run", "--", "true"]] {
+        let seen = world.keyless(words).without_passphrase().run();
         let said = seen.exits(7).errors();
-        assert!(said.contains(&format!("from process {pid}")), "{verb}: {said}");
-        assert!(said.contains("(kill)"), "{verb}: {said}");
+        assert!(said.contains(&format!("from process {pid}")), "{words:?}: {said}");
+        assert!(said.contains("(kill)"), "{words:?}: {said}");
     }
     // Once it goes on, it does what it was asked.
     rustix::process::kill_process(process, Signal::CONT).unwrap();

@@ -58,7 +58,7 @@ pub async fn open_session(
     manifest: Option<String>,
     hide: &[PathBuf],
 ) -> Result<RemoteSession, Error> {
-    let mut connection = connect(socket).await?;
+    let mut connection = connect_awake(socket).await?;
     let wanted = wanted.clone();
     let hide = hide.iter().map(|path| path.clone().into_os_string()).collect();
     match call(&mut connection, &Call::OpenSession { wanted, inherited, manifest, hide }).await? {
@@ -81,7 +81,7 @@ pub async fn status(socket: &Path) -> Result<Option<Status>, Error> {
 /// Opens a store that has locked itself, by a code of the operator's authenticator app; gives for
 /// how long.
 pub async fn reopen(socket: &Path, code: &str, seconds: Option<u64>) -> Result<u64, Error> {
-    let mut connection = connect(socket).await?;
+    let mut connection = connect_awake(socket).await?;
     let asked = Call::Reopen { code: code.to_owned(), seconds };
     match call(&mut connection, &asked).await? {
         Answer::Reopened { seconds } => Ok(seconds),
@@ -107,6 +107,13 @@ pub(super) async fn connect(socket: &Path) -> Result<UnixStream, Error> {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => Code::Locked.into(),
         _ => unusable(socket, &error),
     })
+}
+
+/// A connection to a broker that answers, before a call that may take long for good reasons: a source waits for a
+/// person, say. [`Code::BrokerHangs`] where it does not.
+async fn connect_awake(socket: &Path) -> Result<UnixStream, Error> {
+    let mut connection = connect(socket).await?;
+    call_within(PATIENCE, &mut connection, &Call::Status).await.map(|_| connection)
 }
 
 pub(super) async fn call(connection: &mut UnixStream, call: &Call) -> Result<Answer, Error> {
