@@ -2,7 +2,7 @@
 //!
 //! Where the scrub (`encodings.rs`) looks for what servers echo, this looks for what somebody tries who
 //! wants to get a value past a filter: broken into lines, coloured, spelled in hex with colons, escaped
-//! twice, reversed, cut. It does so by looking at several views of the same text, each with the way
+//! twice, reversed, cut, struck over, in wide letters. It does so by looking at several views of the same text, each with the way
 //! back to the original, and takes out the union. One pass over the original: a marker is never looked
 //! at. What no scanner can find (a cipher, a picture) stays; rule 1 of the design is for that.
 //! Source: reference/nl.md, 13.2.
@@ -18,7 +18,7 @@ use zeroize::Zeroizing;
 use self::{
     forms::{Form, Sought},
     screen::{EscapeScreen, Escapes, Screen, Seams, Sequences, Suspects, Suspicion},
-    view::{Escaping, Room, View, thinned, without_strings},
+    view::{Escaping, Room, View, as_read, thinned, without_strings},
 };
 use crate::{encodings::Shared, patterns::PatternSet};
 
@@ -78,6 +78,7 @@ struct Desk {
     residue: Room,
     thinned: [Room; 2],
     strings: Room,
+    read: Room,
     found: Vec<Finding>,
 }
 
@@ -138,6 +139,19 @@ impl Sanitizer {
     }
 
     fn find_in_segment(&self, segment: &[u8], undone: &mut [Room], desk: &mut Desk) {
+        self.find_as_it_stands(segment, undone, desk);
+        let mut room = std::mem::take(&mut desk.read);
+        if let Some(read) = as_read(segment, &mut room) {
+            let from = desk.found.len();
+            self.find_as_it_stands(read.bytes(), undone, desk);
+            for finding in &mut desk.found[from..] {
+                finding.range = read.original(finding.range.clone());
+            }
+        }
+        desk.read = room;
+    }
+
+    fn find_as_it_stands(&self, segment: &[u8], undone: &mut [Room], desk: &mut Desk) {
         let whole = View::whole(segment);
         let suspects = self.suspects(segment, &mut desk.residue);
         if suspects.exact_everywhere {

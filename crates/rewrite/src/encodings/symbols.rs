@@ -4,7 +4,7 @@
 //! the middle of such a group, or ends there, the symbols at that end carry bits of its neighbours too; only the symbols
 //! between them are known. What remains outside is at most four bits of the value at either end.
 
-use data_encoding::{BASE32, BASE64, BASE64URL, Encoding};
+use data_encoding::{BASE32, BASE32HEX, BASE64, BASE64URL, Encoding};
 use zeroize::Zeroizing;
 
 /// Whether the symbols beside a found text carry bits of the value, too.
@@ -20,18 +20,22 @@ pub(crate) enum Alphabet {
     Base32,
     /// As some write it who don't mind RFC 4648.
     Base32Lower,
+    /// The alphabet of RFC 4648, section 7, whose symbols sort as the bytes do.
+    Base32Hex,
+    Base32HexLower,
     Base64,
     Base64Url,
 }
 
 impl Alphabet {
     pub(crate) const BASE32: [Self; 2] = [Self::Base32, Self::Base32Lower];
+    pub(crate) const BASE32_HEX: [Self; 2] = [Self::Base32Hex, Self::Base32HexLower];
     pub(crate) const BASE64: [Self; 2] = [Self::Base64, Self::Base64Url];
 
     /// The value alone, padded. Without padding it is found by its middle.
     pub(super) fn whole(self, value: &[u8]) -> Zeroizing<Vec<u8>> {
         let mut text = self.encoding().encode(value).into_bytes();
-        if matches!(self, Self::Base32Lower) {
+        if matches!(self, Self::Base32Lower | Self::Base32HexLower) {
             text.make_ascii_lowercase();
         }
         Zeroizing::new(text)
@@ -70,7 +74,7 @@ impl Alphabet {
     /// Bytes that make whole symbols.
     fn group(self) -> usize {
         match self {
-            Self::Base32 | Self::Base32Lower => 5,
+            Self::Base32 | Self::Base32Lower | Self::Base32Hex | Self::Base32HexLower => 5,
             Self::Base64 | Self::Base64Url => 3,
         }
     }
@@ -78,6 +82,7 @@ impl Alphabet {
     fn encoding(self) -> Encoding {
         match self {
             Self::Base32 | Self::Base32Lower => BASE32,
+            Self::Base32Hex | Self::Base32HexLower => BASE32HEX,
             Self::Base64 => BASE64,
             Self::Base64Url => BASE64URL,
         }
@@ -94,7 +99,8 @@ mod tests {
         for before in 0..11 {
             for after in 0..6 {
                 let text = [&vec![b'u'; before], &value[..], &vec![b'z'; after]].concat();
-                for alphabet in [Alphabet::BASE32, Alphabet::BASE64].concat() {
+                for alphabet in [Alphabet::BASE32, Alphabet::BASE32_HEX, Alphabet::BASE64].concat()
+                {
                     let whole = String::from_utf8(alphabet.whole(&text).to_vec()).unwrap();
                     let middle = alphabet.middle(value, before % alphabet.group());
                     assert!(whole.contains(core::str::from_utf8(&middle).unwrap()));

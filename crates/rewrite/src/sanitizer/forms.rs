@@ -74,6 +74,8 @@ fn written(value: &[u8]) -> Vec<Form> {
     if trimmed.len() >= MIN_PART {
         all.extend(disguised(trimmed));
         all.extend(lines(trimmed).flat_map(disguised));
+    } else {
+        all.extend(latin(trimmed));
     }
     all
 }
@@ -100,14 +102,21 @@ fn disguised(value: &[u8]) -> Vec<Form> {
     let mut all = vec![
         form(value.iter().rev().copied().collect(), FoundAs::Plain),
         form(value.iter().map(|byte| rot13(*byte)).collect(), FoundAs::Plain),
-        form(value.iter().flat_map(|byte| [*byte, 0]).collect(), FoundAs::Plain),
-        form(value.iter().flat_map(|byte| [0, *byte]).collect(), FoundAs::Plain),
     ];
+    all.extend(wide(value).map(|text| whole(text, FoundAs::Plain, Shared::default())));
     // By letters, where these have several bytes.
     let turned = beyond_ascii(value).map(|text| text.chars().rev().collect::<String>());
     all.extend(turned.map(|text| form(text.into_bytes(), FoundAs::Plain)));
     all.extend(latin(value));
     all.extend(inside(Alphabet::BASE32, value));
+    all.extend(inside(Alphabet::BASE32_HEX, value));
+    // As PowerShell has it.
+    let [little, big] = wide(value);
+    all.extend(inside(Alphabet::BASE64, &little).chain(inside(Alphabet::BASE64, &big)));
+    let mut reversed = BASE64.encode(value).into_bytes();
+    reversed.reverse();
+    let padding = reversed.iter().take_while(|byte| **byte == b'=').count();
+    all.push(form(reversed.split_off(padding), FoundAs::Base64));
     let once = BASE64.encode(value);
     let hex_of_base64 = HEXLOWER.encode(once.as_bytes()).into_bytes();
     all.push(form(hex_of_base64, FoundAs::Hex));
@@ -121,6 +130,14 @@ fn disguised(value: &[u8]) -> Vec<Form> {
     inner.dedup();
     all.extend(inner.iter().flat_map(|inner| inside(Alphabet::BASE64, inner)));
     all
+}
+
+/// With two bytes for each, the lower first and last: UTF-16 of ASCII.
+fn wide(value: &[u8]) -> [Zeroizing<Vec<u8>>; 2] {
+    [
+        Zeroizing::new(value.iter().flat_map(|byte| [*byte, 0]).collect()),
+        Zeroizing::new(value.iter().flat_map(|byte| [0, *byte]).collect()),
+    ]
 }
 
 /// Three fifths of a value, from either end (13.2).
@@ -159,6 +176,14 @@ pub(super) fn folded(value: &[u8]) -> Vec<Form> {
         // As `od -x` and others with little-endian words write it.
         let swapped: Vec<u8> = value.chunks_exact(2).flat_map(|pair| [pair[1], pair[0]]).collect();
         all.push(form(HEXLOWER.encode(&swapped).into_bytes(), FoundAs::Hex));
+        all.extend(wide(value).map(|text| form(HEXLOWER.encode(&text).into_bytes(), FoundAs::Hex)));
+        // By bytes and by digits.
+        let turned: Vec<u8> = value.iter().rev().copied().collect();
+        all.push(form(HEXLOWER.encode(&turned).into_bytes(), FoundAs::Hex));
+        all.push(form(
+            HEXLOWER.encode(value).into_bytes().into_iter().rev().collect(),
+            FoundAs::Hex,
+        ));
     }
     let cases = other_cases(value);
     for text in [value].into_iter().chain(cases.iter().map(|text| text.as_slice())) {

@@ -272,24 +272,17 @@ const fn residues() -> [u8; 256] {
             // What a thinned view leaves out by itself, or with an `x`; and every byte of the characters of no width,
             // wherever it stands, so that these need not be looked for.
             0..=b' '
-            | b':'
-            | b'-'
-            | b','
-            | b'|'
-            | b'\''
-            | b'"'
-            | b'\\'
             | b'0'
             | b'x'
             | b'X'
-            | 0xc2
-            | 0xe2
-            | 0xef
-            | 0x80..=0x8f
-            | 0xa0..=0xaf
+            | 0x7f..=0xaf
             | 0xb8
             | 0xbb
-            | 0xbf => 0,
+            | 0xbf
+            | 0xc2
+            | 0xe2
+            | 0xef => 0,
+            _ if view::is_separator(byte) => 0,
             _ => byte.to_ascii_lowercase(),
         };
         at += 1;

@@ -4,6 +4,7 @@
 //! zeroized; and a room is used again for the next view, since wiping costs as much as looking.
 
 mod escapes;
+mod reading;
 mod thinning;
 
 use std::ops::Range;
@@ -13,7 +14,8 @@ use zeroize::Zeroizing;
 use self::thinning::Thinned;
 pub(super) use self::{
     escapes::{Escape, Escaping, each_pair},
-    thinning::{goes_on, is_string, is_x, remains, thinned, unseen, without_strings},
+    reading::as_read,
+    thinning::{goes_on, is_separator, is_string, is_x, remains, thinned, unseen, without_strings},
 };
 
 /// Where the bytes of a view stand.

@@ -181,22 +181,47 @@ fn by_number(digits: &[u8]) -> Option<Symbol> {
     char::from_u32(digits.iter().try_fold(0, add)?).map(Symbol::char)
 }
 
+/// How much is looked at behind an ampersand.
+const MAX_ENTITY: usize = 10;
+
 /// What an ampersand and this stand for, and how much of this.
 fn entity(rest: &[u8]) -> Option<(usize, char)> {
-    let end = rest.iter().take(10).position(|byte| !is_named(*byte))?;
-    let name = rest[end..].starts_with(b";").then(|| std::str::from_utf8(&rest[..end]).ok())??;
-    let code = match name {
-        "amp" => 0x26,
-        "lt" => 0x3c,
-        "gt" => 0x3e,
-        "quot" => 0x22,
-        "apos" => 0x27,
-        _ => match name.strip_prefix("#x").or_else(|| name.strip_prefix("#X")) {
-            Some(hex) => u32::from_str_radix(hex, 16).ok()?,
-            None => name.strip_prefix('#')?.parse().ok()?,
-        },
+    let rest = &rest[..rest.len().min(MAX_ENTITY)];
+    let (length, code) = match rest {
+        [b'#', b'x' | b'X', digits @ ..] => {
+            let (count, code) = number(digits, 16)?;
+            (count + 2, code)
+        }
+        [b'#', digits @ ..] => {
+            let (count, code) = number(digits, 10)?;
+            (count + 1, code)
+        }
+        _ => {
+            let end = rest.iter().position(|byte| *byte == b';')?;
+            let code = match &rest[..end] {
+                b"amp" => 0x26,
+                b"lt" => 0x3c,
+                b"gt" => 0x3e,
+                b"quot" => 0x22,
+                b"apos" => 0x27,
+                _ => return None,
+            };
+            (end, code)
+        }
     };
-    Some((end + 1, char::from_u32(code)?))
+    // Browsers read a number without its semicolon as well.
+    Some((length + usize::from(rest.get(length) == Some(&b';')), char::from_u32(code)?))
+}
+
+/// The number that stands at the beginning of this, which may have a sign, and how much of it that is.
+fn number(text: &[u8], base: u32) -> Option<(usize, u32)> {
+    let sign = usize::from(text.first() == Some(&b'+'));
+    let digits = text[sign..].iter().map_while(|byte| char::from(*byte).to_digit(base));
+    let (mut count, mut code) = (0, 0_u32);
+    for digit in digits {
+        (count, code) = (count + 1, code.checked_mul(base)?.checked_add(digit)?);
+    }
+    (count > 0).then_some((sign + count, code))
 }
 
 /// Whether it may stand in an entity; a number may have a sign.

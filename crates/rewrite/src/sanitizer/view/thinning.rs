@@ -1,4 +1,4 @@
-//! Texts without what can't be seen, and without what quotes and what stands between hex digits.
+//! Texts without what can't be seen, and without separators.
 
 use std::rc::Rc;
 
@@ -30,9 +30,9 @@ const MAX_PARAMETERS: usize = 16;
 /// A way of leaving bytes out of a text.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Thinning {
-    /// White space, NUL, terminal sequences and characters of no width go.
+    /// White space, controls, terminal sequences and characters of no width go.
     Bare,
-    /// So does what stands between hex digits, and what quotes; letters are lower case.
+    /// So does punctuation that is no part of a word; letters are lower case.
     Folded,
 }
 
@@ -53,9 +53,8 @@ const fn classes() -> [u8; 256] {
         let byte = at as u8;
         classes[at] = match byte {
             0x1b | 0xc2 | 0xe2 | 0xef | b'x' | b'X' => DEPENDS,
-            0..=b' ' => 0,
-            // Quotes as well: what shells and others put in the place of one is made of these.
-            b':' | b'-' | b',' | b'|' | b'\'' | b'"' | b'\\' => IN_BARE,
+            0..=b' ' | 0x7f => 0,
+            _ if is_separator(byte) => IN_BARE,
             _ => IN_BARE | IN_FOLDED,
         };
         at += 1;
@@ -63,8 +62,8 @@ const fn classes() -> [u8; 256] {
     classes
 }
 
-/// The text without white space, NUL, terminal sequences and characters of no width; and the same in lower
-/// case and without what quotes and what stands between hex digits. In one pass, since who wants one wants the other.
+/// The text without white space, controls, terminal sequences and characters of no width; and the same in lower
+/// case and without separators. In one pass, since who wants one wants the other.
 pub(in crate::sanitizer) fn thinned<'a>(
     text: &'a [u8],
     [bare_room, folded_room]: &'a mut [Room; 2],
@@ -221,10 +220,12 @@ pub(in crate::sanitizer) fn is_string(introducer: u8) -> bool {
 pub(in crate::sanitizer) fn unseen(text: &[u8]) -> usize {
     match text {
         [0x1b, b'[', rest @ ..] => 2 + control_sequence(rest),
+        // Of a character set and its like.
+        [0x1b, first, 0x30..=0x7e, ..] if designates(*first) => 3,
         // Of a title, a link and other strings the introducer alone: a value may be in them.
-        // NO-BREAK SPACE, SOFT HYPHEN.
-        [0x1b, _, ..] | [0xc2, 0xa0 | 0xad, ..] => 2,
-        [0..=b' ', ..] => 1,
+        // Controls of one character, NO-BREAK SPACE, SOFT HYPHEN.
+        [0x1b, _, ..] | [0xc2, 0x80..=0xa0 | 0xad, ..] => 2,
+        [0..=b' ' | 0x7f, ..] => 1,
         // ZERO WIDTH SPACE to RIGHT-TO-LEFT MARK, embeddings, WORD JOINER and its neighbours;
         // ZERO WIDTH NO-BREAK SPACE, variation selectors.
         [0xe2, 0x80, 0x8b..=0x8f | 0xaa..=0xae, ..]
@@ -240,13 +241,14 @@ pub(in crate::sanitizer) fn goes_on(sequence: &[u8]) -> bool {
     match sequence {
         [0x1b] => true,
         [0x1b, b'[', rest @ ..] => rest.iter().all(|byte| is_parameter(*byte)),
+        [0x1b, first] => designates(*first),
         _ => false,
     }
 }
 
 /// The length of what follows the introducer of a control sequence and is a colour or a movement; 0
 /// when it may be more than that.
-fn control_sequence(rest: &[u8]) -> usize {
+pub(super) fn control_sequence(rest: &[u8]) -> usize {
     let parameters = rest.iter().take(MAX_PARAMETERS + 1).position(|byte| !is_parameter(*byte));
     match parameters {
         Some(at) if (0x40..=0x7e).contains(&rest[at]) => at + 1,
@@ -254,6 +256,18 @@ fn control_sequence(rest: &[u8]) -> usize {
     }
 }
 
+/// Whether a character set or its like is named by what follows ESC and this; quotes, which are none, are what others put
+/// something in the place of.
+fn designates(byte: u8) -> bool {
+    matches!(byte, b' ' | b'#' | b'%' | b'(' | b')' | b'*' | b'+' | b'-' | b'.' | b'/')
+}
+
 fn is_parameter(byte: u8) -> bool {
     (0x20..=0x3f).contains(&byte)
+}
+
+/// Punctuation that is no part of a word: what separates hex digits, quotes, joins strings, marks the lines of a quotation
+/// or a patch.
+pub(in crate::sanitizer) const fn is_separator(byte: u8) -> bool {
+    byte.is_ascii_punctuation() && !matches!(byte, b'%' | b'&' | b'/' | b'_')
 }
