@@ -3,6 +3,8 @@
 //! Each stream is looked at by itself and both together, in the order in which they were written and
 //! one after the other, since half a value may stand in each.
 
+mod document;
+
 use std::{borrow::Cow, collections::BTreeMap, mem, ops::Range, string::FromUtf8Error, sync::Arc};
 
 use data_encoding::BASE64;
@@ -15,10 +17,14 @@ use keyless_rewrite::{Finding, FoundAs, MIN_SANITIZED, Sanitizer, merge_findings
 use serde_json::Value;
 use zeroize::Zeroizing;
 
+use self::document::{Leaves, with_texts};
 use crate::{
     captured::{Captured, Stream},
     ports::Known,
 };
+
+/// Values with fewer bytes are not looked for across the strings of a document.
+const MIN_ACROSS: usize = 8;
 
 /// How often a value was taken out of an output, in one encoding.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,12 +46,15 @@ pub fn is_looked_for(value: &[u8]) -> bool {
 pub(crate) struct Sought {
     sanitizer: Sanitizer,
     names: Vec<String>,
+    /// Of the values, in bytes.
+    lengths: Vec<usize>,
 }
 
 impl Sought {
     pub(crate) fn new(known: &[Known]) -> Self {
         let sanitizer = Sanitizer::new(known.iter().map(|known| known.value.as_slice()));
-        Self { sanitizer, names: known.iter().map(|known| known.name.clone()).collect() }
+        let lengths = known.iter().map(|known| known.value.len()).collect();
+        Self { sanitizer, lengths, names: known.iter().map(|known| known.name.clone()).collect() }
     }
 }
 
@@ -131,24 +140,29 @@ impl Cleaner {
         String::from_utf8_lossy(&clean).into_owned()
     }
 
-    /// Cleans every string of a JSON value, the names of members too.
-    pub(crate) fn json(&mut self, value: Value) -> Value {
-        match value {
-            Value::String(text) => Value::String(self.text(&text)),
-            Value::Array(items) => {
-                Value::Array(items.into_iter().map(|item| self.json(item)).collect())
+    /// Cleans every string and number of a JSON value, the names of members too: each by itself, and all of them read one
+    /// after the other, also along the columns of lists.
+    pub(crate) fn json(&mut self, document: Value) -> Value {
+        let leaves = Leaves::of(&document);
+        let sanitizer = &self.sought.sanitizer;
+        let mut findings: Vec<Vec<Finding>> =
+            leaves.texts().map(|text| sanitizer.find(text.as_bytes())).collect();
+        for reading in leaves.readings() {
+            for finding in sanitizer.find(&reading.text) {
+                // What is short stands in the seams of many texts.
+                if self.sought.lengths[finding.value] < MIN_ACROSS {
+                    continue;
+                }
+                for (leaf, range) in reading.parts(&finding.range) {
+                    findings[leaf].push(Finding { range, ..finding.clone() });
+                }
             }
-            Value::Object(members) => Value::Object(
-                members
-                    .into_iter()
-                    .map(|(name, value)| (self.text(&name), self.json(value)))
-                    .collect(),
-            ),
-            Value::Number(number) if self.text(&number.to_string()) != number.to_string() => {
-                Value::String(self.text(&number.to_string()))
-            }
-            other => other,
         }
+        let clean = leaves.texts().zip(findings).map(|(text, findings)| {
+            let clean = self.redacted(text.as_bytes(), findings);
+            String::from_utf8_lossy(&clean).into_owned()
+        });
+        with_texts(document, &mut clean.collect::<Vec<_>>().into_iter())
     }
 
     /// What was taken out so far.
@@ -311,5 +325,61 @@ mod tests {
             clean,
             serde_json::json!({"[REDACTED:db/PASS]": ["x [REDACTED:db/PASS]", 1, null]})
         );
+    }
+
+    #[test]
+    fn a_value_that_is_cut_over_a_document_is_found() {
+        use serde_json::json;
+        let letters: Vec<_> =
+            "hunter2-hunter2".chars().map(|c| json!({ "n": 1, "c": c })).collect();
+        for document in [
+            json!(["hunter2-", "hunter2"]),
+            json!({ "a": "hunter2-hu", "b": { "c": "nter2" } }),
+            json!({ "hunter2-": "hunter2" }),
+            json!([["hunter2-", 1, "x"], ["hunter2", 2, "y"]]),
+            json!({ "rows": [{ "a": "of two", "z": "x hunter2-" }, { "a": "rows", "z": "hunter2 y" }] }),
+            json!({ "rows": letters }),
+            json!(["aHVudGVyM", "i1odW50ZXIy"]),
+            json!(["hunter2-", { "skipped": null, "told": "hunter2" }, 7]),
+        ] {
+            let mut cleaner = cleaner();
+            let clean = cleaner.json(document.clone());
+            assert!(cleaner.redactions().iter().all(|one| one.name == "db/PASS"));
+            let text = clean.to_string();
+            assert!(text.contains("REDACTED") && !text.contains("unter2"), "{document}: {text}");
+            assert_eq!(shape(&clean), shape(&document), "{text}");
+        }
+        // Nothing of what only looks alike.
+        for document in [json!(["hunter2", 1, "-hunter2"]), json!({ "a": [1, 2.5, null, true] })] {
+            assert_eq!(cleaner().json(document.clone()), document);
+        }
+    }
+
+    /// A document without its texts.
+    fn shape(document: &Value) -> Value {
+        match document {
+            Value::Array(items) => items.iter().map(shape).collect(),
+            Value::Object(members) => members.values().map(shape).collect(),
+            Value::Null | Value::Bool(_) => document.clone(),
+            Value::String(_) | Value::Number(_) => Value::from("text"),
+        }
+    }
+
+    proptest::proptest! {
+        /// Wherever a value is cut, and whatever stands between its halves in other columns.
+        #[test]
+        fn no_half_of_a_value_stays_in_a_column(
+            at in 4..11_usize,
+            others in proptest::collection::vec("[a-z]{0,6}", 2),
+        ) {
+            let (head, tail) = "hunter2-hunter2".split_at(at);
+            let rows: Vec<_> = [head, tail].iter().zip(&others)
+                .map(|(half, other)| serde_json::json!({ "a": other, "half": half, "z": other }))
+                .collect();
+            let clean = cleaner().json(Value::Array(rows));
+            for row in clean.as_array().unwrap() {
+                proptest::prop_assert_eq!(row["half"].as_str(), Some("[REDACTED:db/PASS]"));
+            }
+        }
     }
 }
