@@ -302,6 +302,18 @@ mod tests {
         assert!(!aws.fails("s3", "get_object", &late));
     }
 
+    /// As botocore 1.43.11 signs it.
+    #[test]
+    fn a_key_is_signed_as_it_is() {
+        let parameters = json!({"Bucket": "b", "Key": "a/../b"}).as_object().cloned().unwrap();
+        let wanted = Wanted { provider: "aws", service: "s3", operation: "get_object", parameters };
+        let call = Aws::bundled().build(wanted, "AKIA1:k", Timestamp::UNIX_EPOCH).ok().unwrap();
+        assert_eq!(call.target, "/b/a/../b");
+        let authorization = call.headers.iter().find(|(name, _)| name == "authorization").unwrap();
+        let signature = "aa64a6daeccccb09f0403848e412f5d4073e2218be84a178e7986c39dd1b656a";
+        assert!(authorization.1.ends_with(signature), "{}", *authorization.1);
+    }
+
     #[test]
     fn what_is_withheld_is_there() {
         let aws = Aws::bundled();

@@ -134,7 +134,9 @@ impl Asked<'_> {
         let (title, member) = input.members.iter().find(in_uri)?;
         let value = self.text(member.of, parameters.get(title)?, Location::Uri);
         if several {
-            let leaves = value.split('/').any(|part| part == "." || part == "..");
+            // S3's keys are names, not paths: it stores what is asked for, and signs it so.
+            let is_literal = self.service.signing == "s3" && name == "Key";
+            let leaves = !is_literal && value.split('/').any(|part| part == "." || part == "..");
             let parts = value.split('/').map(escape).collect::<Vec<_>>().join("/");
             return (!value.is_empty() && !leaves).then_some(parts);
         }

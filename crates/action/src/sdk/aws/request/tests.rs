@@ -124,7 +124,7 @@ fn rest_xml_writes_elements() {
 #[test]
 fn what_leads_astray_is_refused() {
     for (service, operation, parameters) in [
-        ("s3", "get_object", json!({"Bucket": "b", "Key": "a/../b"})),
+        ("mediastore-data", "get_object", json!({"Path": "a/../b"})),
         ("s3", "get_object", json!({"Bucket": "..", "Key": "a"})),
         ("s3", "get_object", json!({"Bucket": "b"})),
         ("s3", "get_object", json!({"Bucket": "b", "Key": "k", "Nothing": 1})),
@@ -191,6 +191,16 @@ fn requests_are_those_of_botocore() {
         }
         let body = String::from_utf8_lossy(&draft.body);
         assert!(is_same(service.protocol, &body, &vector.body), "{place}\n{body}\n{}", vector.body);
+    }
+}
+
+#[test]
+fn a_key_of_s3_is_a_name_and_no_path() {
+    let at = |key: &str| drafted("s3", "get_object", json!({"Bucket": "b", "Key": key}));
+    for (key, path) in
+        [("a/../b", "/b/a/../b"), ("..", "/b/.."), ("/./x", "/b//./x"), ("a%2F..", "/b/a%252F..")]
+    {
+        assert_eq!(at(key).ok().map(|draft| draft.path).as_deref(), Some(path));
     }
 }
 
