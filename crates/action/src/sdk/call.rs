@@ -116,7 +116,7 @@ pub(crate) async fn call(
         return Err(Code::LocationNotAllowed.into());
     }
     (call.patience, call.max_answer) = (work.action.timeout(), max_answer);
-    let is_known = providers.is_where(provider, service, &material.secret.path);
+    let is_known = providers.is_where(provider, &material.secret.path);
     trusted.bounds().judge(scheme, authority, &facts(&call), is_known)?;
     remember(trusted.known(parts(credential)));
     let answer = services.http.send(call).await?;
@@ -141,7 +141,7 @@ pub(crate) fn check_destination(
     else {
         return Ok(());
     };
-    let is_known = providers.is_where(provider, service, bounds.path);
+    let is_known = providers.is_where(provider, bounds.path);
     match bounds.judge(scheme, &authority, &request, is_known) {
         Err(error) if error.code() == Code::ApprovalRequired => Ok(()),
         judged => judged,
@@ -246,6 +246,7 @@ impl BoundTo<'_> {
             }
             let words = SafeText::words("neither what it is nor the grant lets ").and(path);
             let words = words.and(" go to ").and(authority);
+            let words = words.and(": the operator names that host for it (keyless secret set --to), or in the grant (--host)");
             return Err(Error::with(Code::ForeignDestination, words));
         };
         let use_ = EgressUse { path, rule, scheme, authority, by: By::Proxy, request };

@@ -130,11 +130,19 @@ impl Providers {
         }
     }
 
-    /// Whether a secret in the category of its provider belongs at its host: not where an agent's word is part of that.
-    pub(super) fn is_where(&self, provider: &str, service: &str, path: &SecretPath) -> bool {
+    /// Whether a secret in the category of its provider belongs at its host: not where an agent's word is part of that,
+    /// nor at a service of `http`, which names no one's host but a way to speak to all of them.
+    pub(super) fn is_where(&self, provider: &str, path: &SecretPath) -> bool {
         let has_own_host = |provider: &Provider| !provider.base.contains('{');
-        let is_own = provider == "aws" || self.provider(provider, service).is_ok_and(has_own_host);
+        let is_own = provider == "aws" || self.named.get(provider).is_some_and(has_own_host);
         is_own && path.category() == provider
+    }
+
+    /// With one more document.
+    #[cfg(test)]
+    pub(super) fn with_document(mut self, name: &str, document: &Value) -> Self {
+        self.documents.insert(name.to_owned(), openapi::provider(name, document).unwrap());
+        self
     }
 
     fn provider(&self, name: &str, service: &str) -> Result<&Provider, Error> {

@@ -111,7 +111,7 @@ fn remembered(
     };
     let (sent, materials) = (Arc::new(Recording::default()), Materials::holding(materials));
     let services = Services {
-        providers: Providers::bundled(),
+        providers: Providers::bundled().with_document("own", &own()),
         http: Arc::clone(&sent) as _,
         databases: Arc::clone(&sent) as _,
     };
@@ -123,6 +123,34 @@ fn remembered(
 }
 
 const ISSUE: (&str, &str, &str, &str) = ("github", "issues", "create", "{{nl:github/TOKEN}}");
+
+/// A document of the operator's.
+fn own() -> Value {
+    json!({
+        "openapi": "3.0.0", "servers": [{"url": "https://own.test"}],
+        "components": {"securitySchemes": {"key": {"type": "http", "scheme": "basic"}}},
+        "paths": {"/me": {"get": {"operationId": "me"}}}
+    })
+}
+
+/// What a category is called ties no secret to a service that the operator wrote down: a login of a web site would go to
+/// all of them.
+#[test]
+fn a_service_of_the_operators_is_opened_by_what_names_its_host() {
+    let me = ("http", "own", "me", "{{nl:http/LOGIN}}");
+    for path in ["team/http/login", "team/own/login"] {
+        let login = || vec![material("{{nl:http/LOGIN}}", path, "me:token")];
+        let (refused, sent) = done(login(), me, &json!({}), &[]);
+        let refused = refused.err().unwrap();
+        assert_eq!(refused.code(), Code::ForeignDestination);
+        assert!(refused.message().contains("keyless secret set --to"), "{refused:?}");
+        assert!(sent.is_empty());
+        assert_eq!(done(login(), me, &json!({}), &["own.test"]).1.len(), 1);
+        let mut bound = login();
+        bound[0].secret.rule = Some(serde_json::from_value(json!({"to": ["own.test"]})).unwrap());
+        assert_eq!(done(bound, me, &json!({}), &[]).1.len(), 1);
+    }
+}
 
 fn issue() -> Value {
     json!({"owner": "o", "repo": "r", "title": "{{nl:db/PASSWORD}}"})
