@@ -15,7 +15,7 @@ use crate::{
     material::{Material, Materials},
     ports::{Command, Entry, Exchanged, File, Known, Reach},
     script::{Reading, Stand, prelude, variable},
-    sdk::Providers,
+    sdk::{Draft, Providers, Wanted},
 };
 
 /// The mode of a file for one command.
@@ -29,21 +29,28 @@ pub(crate) struct Prepared {
     pub(crate) warnings: Vec<String>,
 }
 
-/// Finds what is wrong with an action, `act_…`, before anything is opened for it.
-pub(crate) fn check(deed: &Deed, action_id: &str, providers: &Providers) -> Result<(), Error> {
+/// Finds what is wrong with an action, `act_…`, before anything is opened for it; of a call of a service gives what
+/// was checked, which is what is sent.
+pub(crate) fn check<'p>(
+    deed: &Deed,
+    action_id: &str,
+    providers: &'p Providers,
+) -> Result<Option<Draft<'p>>, Error> {
     match deed {
-        Deed::Exec { template } => fits(template),
-        Deed::InjectStdin { command, .. } | Deed::InjectTempfile { command, .. } => fits(command),
+        Deed::Exec { template } => fits(template)?,
+        Deed::InjectStdin { command, .. } | Deed::InjectTempfile { command, .. } => fits(command)?,
         Deed::Template { output_path, .. } => {
-            kept::output_path(output_path.as_deref(), action_id).map(drop)
+            kept::output_path(output_path.as_deref(), action_id)?;
         }
         Deed::Delegate { delegated_action, .. } => {
-            check(&delegated_action.deed, action_id, providers)
+            return check(&delegated_action.deed, action_id, providers);
         }
         Deed::SdkProxy { provider, service, operation, parameters, .. } => {
-            providers.check(provider, service, operation, parameters)
+            let parameters = parameters.clone();
+            return providers.draft(Wanted { provider, service, operation, parameters }).map(Some);
         }
     }
+    Ok(None)
 }
 
 fn fits(template: &str) -> Result<(), Error> {

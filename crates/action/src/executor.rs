@@ -21,7 +21,7 @@ use crate::{
     kept::{Kept, Rendered, Shelf},
     material::Materials,
     ports::{Berth, Entrusted, Exit, Known, Release, Standing},
-    sdk::{BoundTo, Databases, Http, Providers, call, check_destination},
+    sdk::{BoundTo, Databases, Draft, Http, Providers, call},
 };
 
 /// How many values of earlier actions are looked for, at most.
@@ -73,6 +73,23 @@ pub struct Work {
     pub working_directory: Option<PathBuf>,
 }
 
+#[cfg(test)]
+impl Work {
+    /// One with nothing in it that is looked at.
+    pub(crate) fn idle() -> Self {
+        let action = serde_json::json!({"type": "exec", "template": "true"});
+        Self {
+            action_id: "act_1".to_owned(),
+            action: serde_json::from_value(action).expect("an action"),
+            secrets: Vec::new(),
+            kept: Vec::new(),
+            allowed_hosts: Vec::new(),
+            permissions: Vec::new(),
+            working_directory: None,
+        }
+    }
+}
+
 /// What came of an action. Everything in it may be seen by the agent.
 #[derive(Clone, Debug)]
 pub struct Outcome {
@@ -119,6 +136,16 @@ pub struct Services {
     pub databases: Arc<dyn Databases>,
 }
 
+/// An action that was checked; of a call of a service what would be sent, before its values are in it.
+pub struct Checked<'e>(Option<Draft<'e>>);
+
+impl Checked<'_> {
+    /// Finds whether the secret that a service is called with may go there, as far as it shows without the value.
+    pub fn check_destination(&self, bounds: &BoundTo<'_>) -> Result<(), Error> {
+        self.0.as_ref().map_or(Ok(()), |draft| draft.check_destination(bounds))
+    }
+}
+
 /// Does one agent's actions.
 pub struct Executor {
     services: Services,
@@ -142,13 +169,8 @@ impl Executor {
     }
 
     /// Finds what is wrong with an action, `act_…`, as far as it shows without a value.
-    pub fn check(&self, deed: &Deed, action_id: &str) -> Result<(), Error> {
-        check(deed, action_id, &self.services.providers)
-    }
-
-    /// Finds whether the secret that a service is called with may go there, as far as it shows without the value.
-    pub fn check_destination(&self, deed: &Deed, bounds: &BoundTo<'_>) -> Result<(), Error> {
-        check_destination(deed, bounds, &self.services.providers)
+    pub fn check(&self, deed: &Deed, action_id: &str) -> Result<Checked<'_>, Error> {
+        check(deed, action_id, &self.services.providers).map(Checked)
     }
 
     /// The rendered files that an action's command names, as things are now. It uses the secrets in them as much as
@@ -226,7 +248,7 @@ impl Executor {
         release: &dyn Release,
     ) -> Result<Outcome, Error> {
         // What can't be run opens nothing.
-        self.check(&work.action.deed, &work.action_id)?;
+        let Checked(draft) = self.check(&work.action.deed, &work.action_id)?;
         let materials = Materials::fetch(&work.secrets, release).await?;
         self.remember(materials.known());
         let rendered = render(work, &materials, self.limits.rendered_life)?;
@@ -241,8 +263,8 @@ impl Executor {
             };
             return Ok(Outcome { warnings, ..Outcome::done(result) });
         }
-        if work.action.kind() == ActionType::SdkProxy {
-            return self.call_service(work, &materials).await;
+        if let (ActionType::SdkProxy, Some(draft)) = (work.action.kind(), draft) {
+            return self.call_service(draft, work, &materials).await;
         }
         // A person may have been asked for the values: what held before that may not hold now.
         self.drop_outdated(release).await;
@@ -255,9 +277,15 @@ impl Executor {
         }
     }
 
-    async fn call_service(&self, work: &Work, materials: &Materials) -> Result<Outcome, Error> {
+    async fn call_service(
+        &self,
+        draft: Draft<'_>,
+        work: &Work,
+        materials: &Materials,
+    ) -> Result<Outcome, Error> {
         let remember = |known| self.remember(known);
-        let called = call(work, materials, &self.services, self.limits.output, &remember).await?;
+        let most = self.limits.output;
+        let called = call(draft, work, materials, &self.services, most, &remember).await?;
         let mut cleaner = self.cleaner();
         let result =
             ActionResult { data: Some(cleaner.json(called.data)), ..ActionResult::default() };

@@ -13,11 +13,13 @@ mod pattern;
 mod postgres;
 mod provider;
 mod providers;
+mod request;
 mod xml;
 
-pub(crate) use self::call::{call, check_destination};
+pub(crate) use self::call::{Draft, Wanted, call};
 pub use self::{
-    call::{Answer, BoundTo, Call, Http},
+    call::{Answer, BoundTo, Http},
     postgres::Databases,
     providers::{ProviderFault, Providers},
+    request::Call,
 };

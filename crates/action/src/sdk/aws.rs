@@ -17,12 +17,15 @@ use serde_json::{Map, Value, json};
 pub(super) use self::credentials::Credentials;
 use self::{
     models::{Models, Operation, Service},
-    request::{Asked, Draft},
+    request::{Asked, Draft as Written},
 };
 use super::{
-    call::{Answer, Call, Wanted},
+    call::{Answer, Wanted},
+    filling::Filling,
     provider::{escape, plain, set, withheld},
-    providers, xml,
+    providers,
+    request::Request,
+    xml,
 };
 
 const DATA: &str = include_str!("../../providers/aws.toml");
@@ -50,72 +53,18 @@ impl Aws {
         Self { models: Models::bundled(), data }
     }
 
-    /// Builds and signs a request.
-    pub(super) fn build(
-        &self,
-        wanted: Wanted<'_>,
-        credential: &str,
-        now: Timestamp,
-    ) -> Result<Call, Error> {
+    /// A call of an operation that may be called, with parameters of its model, as they are before values are filled in.
+    pub(super) fn draft(&self, wanted: Wanted<'_>) -> Result<Draft, Error> {
         let Wanted { service: name, operation, mut parameters, .. } = wanted;
-        let credentials = Credentials::parse(credential).ok_or_else(|| {
-            let words = SafeText::words("an AWS credential has AccessKeyId and SecretAccessKey");
-            Error::with(Code::BadRequest, words)
-        })?;
         let service = self.service(name)?;
         let (title, operation) = self.operation(&service, name, operation)?;
         let asked = Asked { service: &service, title, operation };
         // Some operations have a parameter of this name themselves.
         let region = if asked.takes("region") { None } else { parameters.remove("region") };
-        let region = region.map(|region| plain(&region));
-        let region = region.or(credentials.region.clone()).unwrap_or(DEFAULT_REGION.to_owned());
-        let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
-        if region.is_empty() || !region.bytes().all(plain) {
-            // It may be the credential's.
-            return Err(Error::with(Code::BadRequest, "the region is no region's name".into()));
-        }
-        let (host, region) = service.place(&region).ok_or(Code::Internal)?;
-        let (mut draft, prefix) = asked.draft(parameters, now)?;
-        let host = prefix + &host;
-        let signer = SigV4Signer {
-            access_key_id: &credentials.id,
-            secret_access_key: credentials.key.as_bytes(),
-            region: &region,
-            service: &service.signing,
-            now,
-        };
-        draft.sign(&signer, &host, credentials.token.as_deref().map(String::as_str));
-        let query = draft.query();
-        let mark = if query.is_empty() { "" } else { "?" };
-        Ok(Call {
-            scheme: Scheme::Https,
-            authority: Authority::parse_for(&host, Scheme::Https)
-                .map_err(|_| Error::new(Code::BadRequest))?,
-            method: draft.method,
-            target: format!("{}{mark}{query}", draft.path),
-            headers: draft.headers,
-            body: draft.body,
-            patience: std::time::Duration::ZERO,
-            max_answer: 0,
-        })
-    }
-
-    /// Finds whether there is such an operation, whether it may be called, and whether its parameters are those of its
-    /// model, as they are before values are filled in.
-    pub(super) fn check(
-        &self,
-        name: &str,
-        operation: &str,
-        parameters: &Map<String, Value>,
-    ) -> Result<(), Error> {
-        let service = self.service(name)?;
-        let (title, operation) = self.operation(&service, name, operation)?;
-        let asked = Asked { service: &service, title, operation };
-        let mut parameters = parameters.clone();
-        if !asked.takes("region") {
-            parameters.remove("region");
-        }
-        asked.draft(parameters, Timestamp::UNIX_EPOCH).map(drop)
+        let region = region.map(|region| region_of(plain(&region))).transpose()?;
+        let (_, prefix) = asked.draft(parameters.clone(), Timestamp::UNIX_EPOCH)?;
+        let title = title.to_owned();
+        Ok(Draft { service, title, region, prefix, parameters })
     }
 
     fn service(&self, name: &str) -> Result<Arc<Service>, Error> {
@@ -196,7 +145,92 @@ impl Aws {
     }
 }
 
+/// A checked call of AWS's: its protocol writes values into what is signed, so that it is written once those are there.
+pub(super) struct Draft {
+    service: Arc<Service>,
+    title: String,
+    region: Option<String>,
+    /// What stands before the host.
+    prefix: String,
+    parameters: Map<String, Value>,
+}
+
+/// One toward a host.
+pub(super) struct Placed {
+    draft: Draft,
+    region: String,
+    authority: Authority,
+    host: String,
+}
+
 impl Draft {
+    /// The call toward the region that its parameters or its credential say.
+    pub(super) fn placed(mut self, credentials: &Credentials) -> Result<Placed, Error> {
+        let region = match (self.region.take(), &credentials.region) {
+            (Some(region), _) => region,
+            (None, Some(region)) => region_of(region.clone())?,
+            (None, None) => DEFAULT_REGION.to_owned(),
+        };
+        let (host, region) = self.service.place(&region).ok_or(Code::Internal)?;
+        let host = format!("{}{host}", self.prefix);
+        let authority =
+            Authority::parse_for(&host, Scheme::Https).map_err(|_| Error::new(Code::BadRequest))?;
+        Ok(Placed { draft: self, region: region.clone(), authority, host })
+    }
+}
+
+impl Placed {
+    pub(super) fn authority(&self) -> &Authority {
+        &self.authority
+    }
+
+    /// The request with its values, signed. What is wrong with it then is not told in words, which could have a value in
+    /// them.
+    pub(super) fn filled(
+        &self,
+        filling: &mut Filling<'_>,
+        credentials: &Credentials,
+        now: Timestamp,
+    ) -> Result<Request, Error> {
+        let Draft { service, title, prefix, parameters, .. } = &self.draft;
+        let (title, operation) = service.operation(title).ok_or(Code::Internal)?;
+        let asked = Asked { service, title, operation };
+        let filled = asked.draft(filling.object(parameters)?, now);
+        let (mut draft, before) = filled.map_err(|error| Error::new(error.code()))?;
+        if before != *prefix {
+            return Err(Code::LocationNotAllowed.into());
+        }
+        let signer = SigV4Signer {
+            access_key_id: &credentials.id,
+            secret_access_key: credentials.key.as_bytes(),
+            region: &self.region,
+            service: &service.signing,
+            now,
+        };
+        draft.sign(&signer, &self.host, credentials.token.as_deref().map(String::as_str));
+        let query = draft.query();
+        let mark = if query.is_empty() { "" } else { "?" };
+        Ok(Request {
+            scheme: Scheme::Https,
+            authority: self.authority.clone(),
+            method: draft.method,
+            target: format!("{}{mark}{query}", draft.path),
+            headers: draft.headers,
+            body: draft.body,
+        })
+    }
+}
+
+/// A region's name. It may be the credential's, so that it is not repeated.
+fn region_of(region: String) -> Result<String, Error> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+    if region.is_empty() || !region.bytes().all(plain) {
+        return Err(Error::with(Code::BadRequest, "the region is no region's name".into()));
+    }
+    Ok(region)
+}
+
+impl Written {
     /// Adds what makes a request AWS's: the date, the digest, the signature.
     fn sign(&mut self, signer: &SigV4Signer<'_>, host: &str, token: Option<&str>) {
         let digest = sigv4_digest(&self.body);
@@ -241,10 +275,11 @@ impl Draft {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{executor::Work, material::Materials};
 
     fn refused(service: &str, operation: &str) -> Code {
         let wanted = Wanted { provider: "aws", service, operation, parameters: Map::new() };
-        Aws::bundled().build(wanted, "AKIA1:k", Timestamp::UNIX_EPOCH).err().unwrap().code()
+        Aws::bundled().draft(wanted).err().unwrap().code()
     }
 
     #[test]
@@ -267,7 +302,7 @@ mod tests {
         let aws = Aws::bundled();
         let told = |service: &str, operation: &str| {
             let wanted = Wanted { provider: "aws", service, operation, parameters: Map::new() };
-            let refused = aws.build(wanted, "AKIA1:k", Timestamp::UNIX_EPOCH).err().unwrap();
+            let refused = aws.draft(wanted).err().unwrap();
             refused.message()
         };
         for (service, why) in &aws.data.absent {
@@ -307,7 +342,12 @@ mod tests {
     fn a_key_is_signed_as_it_is() {
         let parameters = json!({"Bucket": "b", "Key": "a/../b"}).as_object().cloned().unwrap();
         let wanted = Wanted { provider: "aws", service: "s3", operation: "get_object", parameters };
-        let call = Aws::bundled().build(wanted, "AKIA1:k", Timestamp::UNIX_EPOCH).ok().unwrap();
+        let credentials = Credentials::of("AKIA1:k").ok().unwrap();
+        let placed = Aws::bundled().draft(wanted).and_then(|draft| draft.placed(&credentials));
+        let (work, materials) = (Work::idle(), Materials::holding(Vec::new()));
+        let placed = placed.ok().unwrap();
+        let mut filling = Filling::new(&work, &materials, Scheme::Https, placed.authority());
+        let call = placed.filled(&mut filling, &credentials, Timestamp::UNIX_EPOCH).ok().unwrap();
         assert_eq!(call.target, "/b/a/../b");
         let authorization = call.headers.iter().find(|(name, _)| name == "authorization").unwrap();
         let signature = "aa64a6daeccccb09f0403848e412f5d4073e2218be84a178e7986c39dd1b656a";

@@ -1,45 +1,25 @@
 //! One call of a service: built, judged, sent, its answer cleaned.
 
-use std::time::Duration;
-
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use keyless_core::{
     Authority, By, Code, Destination, EgressRule, EgressUse, Error, RequestFacts, SafeText, Scheme,
-    SecretPath, Verdict,
-    action::Deed,
-    database::{DATABASE_PROVIDER, DatabaseFault},
-    decide_egress,
+    SecretPath, Verdict, action::Deed, database::DatabaseFault, decide_egress,
 };
 use serde_json::{Map, Value};
 use zeroize::Zeroizing;
 
-use super::{aws::Credentials, filling::Filling, postgres, providers::Providers};
+use super::{
+    aws::{self, Credentials},
+    filling::Filling,
+    postgres,
+    request::{self, Call},
+};
 use crate::{
     executor::{Services, Work},
     material::{Material, Materials},
     ports::Known,
 };
-
-/// One HTTP request of the broker's own.
-pub struct Call {
-    /// Cleartext never leaves this machine.
-    pub scheme: Scheme,
-    /// Where it goes.
-    pub authority: Authority,
-    /// Such as `GET`.
-    pub method: String,
-    /// Path and query.
-    pub target: String,
-    /// Names in lower case and values; values may be credentials.
-    pub headers: Vec<(String, Zeroizing<String>)>,
-    /// The body.
-    pub body: Zeroizing<Vec<u8>>,
-    /// For everything until the last byte of the answer.
-    pub patience: Duration,
-    /// The most of the answer, in bytes.
-    pub max_answer: usize,
-}
 
 /// What a service answered.
 pub struct Answer {
@@ -80,17 +60,17 @@ pub(crate) struct Wanted<'a> {
     pub(crate) parameters: Map<String, Value>,
 }
 
-/// Does an `sdk_proxy` action. What the service may echo goes to `remember` before anything is sent,
+/// Does an `sdk_proxy` action that was checked. What the service may echo goes to `remember` before anything is sent,
 /// so that it is known whatever comes of it.
 pub(crate) async fn call(
+    draft: Draft<'_>,
     work: &Work,
     materials: &Materials,
     services: &Services,
     max_answer: usize,
     remember: &(dyn Fn(Vec<Known>) + Sync),
 ) -> Result<Called, Error> {
-    let Deed::SdkProxy { provider, service, operation, parameters, credentials_ref } =
-        &work.action.deed
+    let Deed::SdkProxy { provider, service, operation, credentials_ref, .. } = &work.action.deed
     else {
         return Err(Code::Internal.into());
     };
@@ -99,67 +79,65 @@ pub(crate) async fn call(
     let credential = std::str::from_utf8(&material.bytes)
         .map_err(|_| Error::with(Code::BadRequest, "the credential is not text".into()))?
         .trim_end();
-    let wanted = |parameters| Wanted { provider, service, operation, parameters };
     let trusted = Trusted { work, materials, material };
-    if provider == DATABASE_PROVIDER {
-        let draft = postgres::Draft::new(wanted(parameters.clone()), credential)?;
-        return query(&trusted, draft, services, max_answer, remember).await;
-    }
-    let providers = &services.providers;
-    let build = |parameters| providers.build(wanted(parameters), credential, Timestamp::now());
-    // With placeholders first: what is wrong with those words, the agent may be told.
-    let unfilled = build(parameters.clone())?;
-    let (scheme, authority) = (unfilled.scheme, &unfilled.authority);
-    let filled = Filling::new(work, materials, scheme, authority).object(parameters)?;
-    let mut call = build(filled).map_err(|error| Error::new(error.code()))?;
-    if (call.scheme, &call.authority) != (scheme, authority) {
-        return Err(Code::LocationNotAllowed.into());
-    }
-    (call.patience, call.max_answer) = (work.action.timeout(), max_answer);
-    let is_known = providers.is_where(provider, &material.secret.path);
-    trusted.bounds().judge(scheme, authority, &facts(&call), is_known)?;
+    let belongs = draft.belongs(&material.secret.path);
+    let request = match draft.of {
+        Of::Database(statement) => {
+            let draft = statement.with(credential)?;
+            return query(&trusted, draft, services, max_answer, remember).await;
+        }
+        Of::Aws(draft) => {
+            let credentials = Credentials::of(credential)?;
+            let placed = draft.placed(&credentials)?;
+            let mut filling = Filling::new(work, materials, Scheme::Https, placed.authority());
+            placed.filled(&mut filling, &credentials, Timestamp::now())?
+        }
+        Of::Http(draft) => {
+            let authority = draft.authority.clone();
+            let mut filling = Filling::new(work, materials, draft.scheme, &authority);
+            draft.filled(&mut filling, credential)?
+        }
+    };
+    let bounds = trusted.bounds();
+    let call = request.judged(&bounds, belongs, (work.action.timeout(), max_answer))?;
     remember(trusted.known(parts(credential)));
     let answer = services.http.send(call).await?;
+    let providers = &services.providers;
     let data = providers.data(provider, service, operation, &answer);
     let refused = providers.fails(provider, service, operation, &answer);
     let refused = refused.then(|| refusal(&answer));
     Ok(Called { refused, data })
 }
 
-/// Finds whether a secret may go where a call with it would, as far as that shows without its value. What may come of
-/// a person's word is not refused here.
-pub(crate) fn check_destination(
-    deed: &Deed,
-    bounds: &BoundTo<'_>,
-    providers: &Providers,
-) -> Result<(), Error> {
-    let Deed::SdkProxy { provider, service, operation, parameters, .. } = deed else {
-        return Ok(());
-    };
-    let Some((scheme, authority, request)) =
-        providers.aim(provider, service, operation, parameters)?
-    else {
-        return Ok(());
-    };
-    let is_known = providers.is_where(provider, bounds.path);
-    match bounds.judge(scheme, &authority, &request, is_known) {
-        Err(error) if error.code() == Code::ApprovalRequired => Ok(()),
-        judged => judged,
-    }
+/// A call that an agent wants, checked as far as its parameters say without a value.
+pub(crate) struct Draft<'p> {
+    pub(super) of: Of<'p>,
+    /// The category whose secrets belong at this provider's host, if it has one of its own.
+    pub(super) category: Option<&'p str>,
 }
 
-/// What rules ask about a request: what its head says, in the same reading as that of a request through the proxy.
-pub(super) fn facts(call: &Call) -> RequestFacts {
-    let (path, query) = call.target.split_once('?').unwrap_or((&call.target, ""));
-    let decoded = |text: &str| -> Vec<u8> {
-        percent_encoding::percent_decode_str(&text.replace('+', " ")).collect()
-    };
-    let parameters = query.split('&').map(|pair| {
-        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        (decoded(name), decoded(value))
-    });
-    let headers = call.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
-    RequestFacts::of_head((&call.method, path), headers, parameters)
+/// The ways in which services are called.
+pub(super) enum Of<'p> {
+    Aws(aws::Draft),
+    Database(postgres::Statement),
+    Http(request::Draft<'p>),
+}
+
+impl Draft<'_> {
+    /// Finds whether a secret may go where the call with it would, as far as that shows without its value: AWS's may name
+    /// the region, a database's is its URL. What may come of a person's word is not refused here.
+    pub(crate) fn check_destination(&self, bounds: &BoundTo<'_>) -> Result<(), Error> {
+        let Of::Http(draft) = &self.of else { return Ok(()) };
+        let aim = draft.aim()?;
+        match bounds.judge(aim.scheme, &aim.authority, &aim.facts(), self.belongs(bounds.path)) {
+            Err(error) if error.code() == Code::ApprovalRequired => Ok(()),
+            judged => judged,
+        }
+    }
+
+    fn belongs(&self, path: &SecretPath) -> bool {
+        self.category.is_some_and(|category| path.category() == category)
+    }
 }
 
 /// What a service did instead. To another address nothing is sent: the credential was not given for it,
@@ -232,7 +210,7 @@ pub struct BoundTo<'a> {
 impl BoundTo<'_> {
     /// It goes to its own destinations, as its own rules say; one that names none goes where the
     /// grant says, or where it is known to belong.
-    fn judge(
+    pub(super) fn judge(
         &self,
         scheme: Scheme,
         authority: &Authority,

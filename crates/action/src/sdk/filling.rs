@@ -56,7 +56,8 @@ impl<'a> Filling<'a> {
         })
     }
 
-    fn text(&mut self, text: &str) -> Result<String, Error> {
+    /// A text, filled.
+    pub(super) fn text(&mut self, text: &str) -> Result<String, Error> {
         let parts = parse_template(text).map_err(|_| Error::new(Code::PlaceholderInvalid))?;
         let mut whole = String::new();
         for part in parts {

@@ -37,13 +37,20 @@ pub trait Databases: Send + Sync + 'static {
     fn query(&self, query: DatabaseQuery) -> BoxFuture<'_, Result<DatabaseRows, DatabaseFault>>;
 }
 
-/// A statement with its parameters as the agent wrote them, and where it goes.
-pub(super) struct Draft {
-    pub(super) to: Place,
-    statement: String,
+/// A statement with its parameters as the agent wrote them.
+pub(super) struct Statement {
+    text: String,
     values: Vec<Value>,
     may_write: bool,
     max_rows: u32,
+    /// Where it goes, as far as parameters say it.
+    place: Map<String, Value>,
+}
+
+/// A statement, and where it goes.
+pub(super) struct Draft {
+    pub(super) to: Place,
+    statement: Statement,
 }
 
 /// Where a statement goes, and as whom.
@@ -56,14 +63,14 @@ pub(super) struct Place {
     pub(super) is_credentials: bool,
 }
 
-impl Draft {
-    /// Reads what an agent wants; takes its parameters.
-    pub(super) fn new(wanted: Wanted<'_>, credential: &str) -> Result<Self, Error> {
+impl Statement {
+    /// Reads what an agent wants, as far as it shows without the credential; takes its parameters.
+    pub(super) fn new(wanted: Wanted<'_>) -> Result<Self, Error> {
         let Wanted { service, operation, mut parameters, .. } = wanted;
         let may_write = may_write(service, operation)?;
         refuse_handles(&parameters)?;
-        let statement = match parameters.remove("sql") {
-            Some(Value::String(statement)) if !statement.trim().is_empty() => statement,
+        let text = match parameters.remove("sql") {
+            Some(Value::String(text)) if !text.trim().is_empty() => text,
             _ => return Err(bad("the operation needs a parameter: sql")),
         };
         let values = match parameters.remove("values") {
@@ -77,16 +84,24 @@ impl Draft {
                 .filter(|most| (1..=MAX_ROWS).contains(most))
                 .ok_or_else(|| bad("`max_rows` is 1 to 10000"))?,
         };
-        let to = Place::new(&mut parameters, credential)?;
-        if let Some(unknown) = parameters.keys().next() {
+        Ok(Self { text, values, may_write, max_rows, place: parameters })
+    }
+
+    /// The statement toward the place that its credential or its parameters say.
+    pub(super) fn with(mut self, credential: &str) -> Result<Draft, Error> {
+        let mut place = std::mem::take(&mut self.place);
+        let to = Place::new(&mut place, credential)?;
+        if let Some(unknown) = place.keys().next() {
             let words = SafeText::words("no parameter ").as_they_wrote(unknown);
             return Err(Error::with(Code::BadRequest, words));
         }
-        Ok(Self { to, statement, values, may_write, max_rows })
+        Ok(Draft { to, statement: self })
     }
+}
 
+impl Draft {
     pub(super) fn values(&self) -> &[Value] {
-        &self.values
+        &self.statement.values
     }
 
     /// The statement with `values` for its parameters, within a time and a number of bytes.
@@ -96,30 +111,20 @@ impl Draft {
         patience: Duration,
         max_bytes: usize,
     ) -> DatabaseQuery {
-        let Self { to, statement, may_write, max_rows, .. } = self;
+        let Self { to, statement } = self;
         DatabaseQuery {
             authority: to.authority,
             user: to.user,
             database: to.database,
             password: Zeroizing::new(to.password.as_bytes().to_vec()),
-            statement,
+            statement: statement.text,
             parameters: values.iter().map(parameter).collect(),
-            may_write,
-            max_rows,
+            may_write: statement.may_write,
+            max_rows: statement.max_rows,
             max_bytes,
             patience,
         }
     }
-}
-
-/// Finds what is wrong with an operation, as far as it shows without its credential.
-pub(super) fn check(
-    service: &str,
-    operation: &str,
-    parameters: &Map<String, Value>,
-) -> Result<(), Error> {
-    may_write(service, operation)?;
-    refuse_handles(parameters)
 }
 
 /// A value of a secret is a parameter of the statement: anywhere else the placeholder would go to the database as it is

@@ -5,18 +5,15 @@ use std::{
     fmt::Write as _,
 };
 
-use keyless_core::{Authority, Code, Error, RequestFacts, SafeText, Scheme};
+use keyless_core::{Authority, Code, Error, SafeText, Scheme};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use zeroize::Zeroizing;
 
 use super::{
-    call::{Call, Wanted, facts},
-    pattern,
+    call::Wanted,
+    request::{Body, Draft, Piece, Written},
 };
-
-/// The longest path and query that can be sent, in bytes.
-const MAX_TARGET: usize = 65_534;
 
 /// A provider.
 #[derive(Clone, Debug, Deserialize)]
@@ -94,70 +91,20 @@ fn authorization() -> String {
 }
 
 impl Provider {
-    /// Finds whether there is such an operation, whether all of its address is given, whether it may be called, and
-    /// whether what it makes can be sent at all, as it is before values are filled in.
-    pub(super) fn check(&self, wanted: Wanted<'_>) -> Result<(), Error> {
-        let call = self.build(wanted, NO_CREDENTIAL)?;
-        // One that is filled in may be shorter than its placeholder.
-        let is_whole = !call.target.contains("%7B%7B");
-        if is_whole && call.target.len() > MAX_TARGET {
-            let words = "path and query hold 64 KiB at most; give less at a time";
-            return Err(Error::with(Code::BadRequest, SafeText::words(words)));
-        }
-        match call.headers.iter().find(|(_, value)| !value.bytes().all(stands_in_header)) {
-            None => Ok(()),
-            Some((name, _)) => {
-                let words = SafeText::words("what is given for the header ").as_they_wrote(name);
-                let words = words.and(" can't stand in one: it takes visible ASCII and spaces");
-                Err(Error::with(Code::BadRequest, words))
-            }
-        }
-    }
-
-    /// An operation, its base address and its path, for which parameters are used up.
-    fn place(
-        &self,
-        service: &str,
-        name: &str,
-        parameters: &mut Map<String, Value>,
-    ) -> Result<(Operation, String, String), Error> {
-        let operation = self.operation(service, name)?;
-        let words = [("service", service), ("operation", name)];
-        let base = fill(&self.base, &words, parameters, host_label)?;
-        let path = fill(&operation.path, &words, parameters, segment)?;
-        let is_withheld = |withheld: &&String| pattern::fits(withheld, &operation.method, &path);
-        if self.withheld.iter().any(|withheld| is_withheld(&withheld)) {
-            return Err(withheld());
-        }
-        Ok((operation, base, path))
-    }
-
-    /// Where the request of an operation goes, and what rules ask about it: those of the request itself, built without its
-    /// credential.
-    pub(super) fn aim(
-        &self,
-        wanted: Wanted<'_>,
-    ) -> Result<(Scheme, Authority, RequestFacts), Error> {
-        let call = self.build(wanted, NO_CREDENTIAL)?;
-        let facts = facts(&call);
-        Ok((call.scheme, call.authority, facts))
-    }
-
-    /// Builds the request of an operation.
-    pub(super) fn build(&self, wanted: Wanted<'_>, credential: &str) -> Result<Call, Error> {
+    /// A call of an operation, as far as its parameters say without a value: whether there is such an operation, whether
+    /// all of its address is given, whether it may be called, and whether what it makes can be sent at all.
+    pub(super) fn draft(&self, wanted: Wanted<'_>) -> Result<Draft<'_>, Error> {
         let Wanted { service, operation, mut parameters, .. } = wanted;
-        let (operation, base, path) = self.place(service, operation, &mut parameters)?;
+        let operation = self.operation(service, operation)?;
+        let words = [("service", wanted.service), ("operation", wanted.operation)];
+        let base = fill_host(&self.base, &mut parameters)?;
         let (scheme, authority, prefix) = split_base(&base)?;
-        let mut headers: Vec<(String, Zeroizing<String>)> = vec![
-            ("user-agent".to_owned(), Zeroizing::new("keyless".to_owned())),
-            ("accept".to_owned(), Zeroizing::new("application/json".to_owned())),
-        ];
-        for (name, value) in &self.headers {
-            set(&mut headers, name, value.clone());
-        }
+        let path = pieces(&operation.path, &words, &mut parameters)?;
+        let headers = self.headers.iter().map(|(name, value)| (name.clone(), value.clone()));
+        let mut headers: Vec<_> = headers.collect();
         for name in &operation.headers {
             if let Some(value) = parameters.remove(name) {
-                set(&mut headers, name, plain(&value));
+                headers.push((name.clone(), plain(&value)));
             }
         }
         let mut query = Vec::new();
@@ -166,28 +113,19 @@ impl Provider {
                 flatten(name, &value, &mut query);
             }
         }
-        let mut body = Zeroizing::new(Vec::new());
-        if matches!(operation.method.as_str(), "DELETE" | "GET" | "HEAD") {
+        let body = if matches!(operation.method.as_str(), "DELETE" | "GET" | "HEAD") {
             for (name, value) in &parameters {
                 flatten(name, value, &mut query);
             }
+            Body::None
         } else {
-            let media_type = self.write_body(&parameters, &mut body)?;
-            set(&mut headers, "content-type", media_type.to_owned());
-        }
-        self.put(credential, &mut headers, &mut query)?;
-        let query = encoded(&query);
-        let mark = if query.is_empty() { "" } else { "?" };
-        Ok(Call {
-            scheme,
-            authority,
-            method: operation.method.clone(),
-            target: format!("{prefix}{path}{mark}{query}"),
-            headers,
-            body,
-            patience: std::time::Duration::ZERO,
-            max_answer: 0,
-        })
+            self.body(parameters)
+        };
+        let query = query.into_iter().map(|(name, text)| (name, Written::text(text))).collect();
+        let (method, auth, withheld) = (operation.method, Some(&self.auth), &*self.withheld);
+        let draft =
+            Draft { scheme, authority, method, prefix, path, query, headers, body, auth, withheld };
+        draft.checked()
     }
 
     /// A listed operation; or `METHOD /path` itself, of the service `rest`.
@@ -228,55 +166,24 @@ impl Provider {
         ))
     }
 
-    fn write_body(
-        &self,
-        parameters: &Map<String, Value>,
-        body: &mut Vec<u8>,
-    ) -> Result<&'static str, Error> {
+    fn body(&self, members: Map<String, Value>) -> Body {
         match self.body {
             BodyForm::Json => {
-                *body = serde_json::to_vec(parameters).map_err(|_| Error::new(Code::Internal))?;
-                Ok("application/json; charset=utf-8")
+                let media_type = "application/json; charset=utf-8".to_owned();
+                Body::Json { media_type, members }
             }
             BodyForm::Form => {
                 let mut pairs = Vec::new();
-                for (name, value) in parameters {
+                for (name, value) in &members {
                     flatten(name, value, &mut pairs);
                 }
-                *body = encoded(&pairs).into_bytes();
-                Ok("application/x-www-form-urlencoded")
+                let pairs = pairs.into_iter().map(|(name, text)| (name, Written::text(text)));
+                let media_type = "application/x-www-form-urlencoded".to_owned();
+                Body::Form { media_type, pairs: pairs.collect() }
             }
         }
-    }
-
-    fn put(
-        &self,
-        credential: &str,
-        headers: &mut Vec<(String, Zeroizing<String>)>,
-        query: &mut Vec<(String, String)>,
-    ) -> Result<(), Error> {
-        if credential.is_empty() || credential.bytes().any(|byte| byte.is_ascii_control()) {
-            let words = SafeText::words("the credential can't stand in a header");
-            return Err(Error::with(Code::BadRequest, words));
-        }
-        if let Some(name) = &self.auth.query {
-            query.push((name.clone(), credential.to_owned()));
-            return Ok(());
-        }
-        let value = match self.auth.scheme {
-            AuthScheme::Basic => {
-                format!("Basic {}", data_encoding::BASE64.encode(credential.as_bytes()))
-            }
-            AuthScheme::Bearer => format!("Bearer {credential}"),
-            AuthScheme::Plain => credential.to_owned(),
-        };
-        set(headers, &self.auth.header, value);
-        Ok(())
     }
 }
-
-/// Stands where a credential will.
-const NO_CREDENTIAL: &str = "-";
 
 pub(super) fn withheld() -> Error {
     let words = SafeText::words("this operation answers with a credential");
@@ -334,19 +241,10 @@ pub(super) fn escape(text: &str) -> String {
     out
 }
 
-/// One segment of a path; `.` and `..` would leave it.
+/// One segment of a path; `.` and `..` would leave it, also behind a slash that a server decodes.
 pub(super) fn segment(value: &str) -> Option<String> {
-    (!value.is_empty() && value != "." && value != "..").then(|| escape(value))
-}
-
-fn host_label(value: &str) -> Option<String> {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
-    (!value.is_empty() && value.bytes().all(plain)).then(|| value.to_owned())
-}
-
-/// What can be sent as a value of a header.
-fn stands_in_header(byte: u8) -> bool {
-    byte == b' ' || byte == b'\t' || byte.is_ascii_graphic()
+    let stays = value.split(['/', '\\']).all(|part| part != "." && part != "..");
+    (!value.is_empty() && stays).then(|| escape(value))
 }
 
 fn is_plain_path(path: &str) -> bool {
@@ -357,29 +255,51 @@ fn is_plain_path(path: &str) -> bool {
         && path.split('/').all(|part| part != "." && part != "..")
 }
 
-/// Replaces `{name}` by words and parameters, which are used up.
-fn fill(
-    template: &str,
-    words: &[(&str, &str)],
-    parameters: &mut Map<String, Value>,
-    write: fn(&str) -> Option<String>,
-) -> Result<String, Error> {
+/// Replaces `{name}` in a base address by parameters, which are used up; each is a label of the host's name.
+fn fill_host(template: &str, parameters: &mut Map<String, Value>) -> Result<String, Error> {
+    let plain_label = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+    let is_label = |value: &String| !value.is_empty() && value.bytes().all(plain_label);
     let (mut out, mut rest) = (String::new(), template);
     while let Some((before, after)) = rest.split_once('{') {
         let (name, after) = after.split_once('}').ok_or(Code::BadRequest)?;
-        let word =
-            words.iter().find(|(known, _)| *known == name).map(|(_, word)| (*word).to_owned());
-        let value = match word {
-            Some(word) => Some(word),
-            None => parameters.remove(name).map(|value| plain(&value)),
-        };
-        let value = value.as_deref().and_then(write).ok_or_else(|| lacks(name))?;
+        let value = parameters.remove(name).map(|value| plain(&value)).filter(is_label);
         out.push_str(before);
-        out.push_str(&value);
+        out.push_str(&value.ok_or_else(|| lacks(name))?);
         rest = after;
     }
     out.push_str(rest);
     Ok(out)
+}
+
+/// A path with `{name}` as words and parameters, which are used up.
+pub(super) fn pieces(
+    template: &str,
+    words: &[(&str, &str)],
+    parameters: &mut Map<String, Value>,
+) -> Result<Vec<Piece>, Error> {
+    let (mut pieces, mut rest) = (Vec::new(), template);
+    while let Some((before, after)) = rest.split_once('{') {
+        let (name, after) = after.split_once('}').ok_or(Code::BadRequest)?;
+        let word = words.iter().find(|(known, _)| *known == name).map(|(_, word)| *word);
+        let said = match word {
+            Some(word) => word.to_owned(),
+            None => parameters.remove(name).as_ref().and_then(scalar).ok_or_else(|| lacks(name))?,
+        };
+        pieces.push(Piece::Fixed(before.to_owned()));
+        pieces.push(Piece::Segment(said));
+        rest = after;
+    }
+    pieces.push(Piece::Fixed(rest.to_owned()));
+    Ok(pieces)
+}
+
+/// What can be one word of an address.
+fn scalar(value: &Value) -> Option<String> {
+    match value {
+        Value::Array(_) | Value::Null | Value::Object(_) => None,
+        Value::String(text) if text.is_empty() => None,
+        scalar => Some(plain(scalar)),
+    }
 }
 
 /// That a call has no parameter of this name, which its place needs.

@@ -2,15 +2,12 @@
 
 use std::{collections::BTreeMap, fs, path::Path};
 
-use jiff::Timestamp;
-use keyless_core::{
-    Authority, Code, Error, RequestFacts, SafeText, Scheme, SecretPath, database::DATABASE_PROVIDER,
-};
-use serde_json::{Map, Value, json};
+use keyless_core::{Code, Error, SafeText, database::DATABASE_PROVIDER};
+use serde_json::{Value, json};
 
 use super::{
     aws::Aws,
-    call::{Answer, Call, Wanted},
+    call::{Answer, Draft, Of, Wanted},
     openapi, postgres,
     provider::Provider,
 };
@@ -79,63 +76,29 @@ impl Providers {
         Ok(self)
     }
 
-    /// Finds whether there is such an operation that may be called, as far as its parameters say without a value.
-    pub(crate) fn check(
-        &self,
-        provider: &str,
-        service: &str,
-        operation: &str,
-        parameters: &Map<String, Value>,
-    ) -> Result<(), Error> {
-        match provider {
-            DATABASE_PROVIDER => postgres::check(service, operation, parameters),
-            "aws" => self.aws.check(service, operation, parameters),
-            name => {
-                let parameters = parameters.clone();
-                let wanted = Wanted { provider: name, service, operation, parameters };
-                self.provider(name, service)?.check(wanted)
-            }
-        }
-    }
-
-    /// Builds the request of an operation.
-    pub(super) fn build(
-        &self,
-        wanted: Wanted<'_>,
-        credential: &str,
-        now: Timestamp,
-    ) -> Result<Call, Error> {
+    /// A call of an operation, as far as its parameters say without a value.
+    pub(crate) fn draft(&self, wanted: Wanted<'_>) -> Result<Draft<'_>, Error> {
         match wanted.provider {
-            "aws" => self.aws.build(wanted, credential, now),
-            name => self.provider(name, wanted.service)?.build(wanted, credential),
-        }
-    }
-
-    /// Where the request of an operation goes, and what rules ask about it. Nothing where that does not show without the
-    /// credential: AWS's may name the region, a database's is its URL.
-    pub(super) fn aim(
-        &self,
-        provider: &str,
-        service: &str,
-        operation: &str,
-        parameters: &Map<String, Value>,
-    ) -> Result<Option<(Scheme, Authority, RequestFacts)>, Error> {
-        let parameters = parameters.clone();
-        match provider {
-            "aws" | DATABASE_PROVIDER => Ok(None),
-            provider => {
-                let wanted = Wanted { provider, service, operation, parameters };
-                self.provider(provider, service)?.aim(wanted).map(Some)
+            DATABASE_PROVIDER => {
+                let statement = postgres::Statement::new(wanted)?;
+                Ok(Draft { of: Of::Database(statement), category: None })
+            }
+            "aws" => Ok(Draft { of: Of::Aws(self.aws.draft(wanted)?), category: Some("aws") }),
+            // A service of `http` is one of the operator's: no category is called after it.
+            "http" => {
+                let service = wanted.service;
+                let document = self.documents.get(service);
+                let document = document.ok_or_else(|| unknown("http service ", service))?;
+                Ok(Draft { of: Of::Http(document.draft(wanted)?), category: None })
+            }
+            name => {
+                let provider = self.named.get(name).ok_or_else(|| unknown("", name))?;
+                let draft = provider.draft(wanted)?;
+                // Not where an agent's word is part of the host.
+                let has_own_host = !provider.base.contains('{');
+                Ok(Draft { of: Of::Http(draft), category: has_own_host.then_some(&*provider.name) })
             }
         }
-    }
-
-    /// Whether a secret in the category of its provider belongs at its host: not where an agent's word is part of that,
-    /// nor at a service of `http`, which names no one's host but a way to speak to all of them.
-    pub(super) fn is_where(&self, provider: &str, path: &SecretPath) -> bool {
-        let has_own_host = |provider: &Provider| !provider.base.contains('{');
-        let is_own = provider == "aws" || self.named.get(provider).is_some_and(has_own_host);
-        is_own && path.category() == provider
     }
 
     /// With one more document.
@@ -143,13 +106,6 @@ impl Providers {
     pub(super) fn with_document(mut self, name: &str, document: &Value) -> Self {
         self.documents.insert(name.to_owned(), openapi::provider(name, document).unwrap());
         self
-    }
-
-    fn provider(&self, name: &str, service: &str) -> Result<&Provider, Error> {
-        match name {
-            "http" => self.documents.get(service).ok_or_else(|| unknown("http service ", service)),
-            name => self.named.get(name).ok_or_else(|| unknown("", name)),
-        }
     }
 
     /// Whether an answer is no success. A redirect is none: it is not followed.
@@ -199,6 +155,11 @@ fn unknown(what: &'static str, name: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{
+        executor::Work,
+        material::Materials,
+        sdk::{filling::Filling, request::Request},
+    };
 
     fn build(
         providers: &Providers,
@@ -206,10 +167,14 @@ mod tests {
         service: &str,
         operation: &str,
         parameters: Value,
-    ) -> Result<Call, Error> {
+    ) -> Result<Request, Error> {
         let Value::Object(parameters) = parameters else { panic!("an object") };
-        let wanted = Wanted { provider, service, operation, parameters };
-        providers.build(wanted, "me:token", Timestamp::UNIX_EPOCH)
+        let draft = providers.draft(Wanted { provider, service, operation, parameters })?;
+        let Of::Http(draft) = draft.of else { panic!("HTTP") };
+        let (work, materials) = (Work::idle(), Materials::holding(Vec::new()));
+        let authority = draft.authority.clone();
+        let mut filling = Filling::new(&work, &materials, draft.scheme, &authority);
+        draft.filled(&mut filling, "me:token")
     }
 
     #[track_caller]
@@ -309,6 +274,9 @@ mod tests {
         assert_eq!(refused("jira", "issues", "get", site), Code::BadRequest);
         let dots = json!({"owner": "..", "repo": "b"});
         assert_eq!(refused("github", "repos", "get", dots), Code::BadRequest);
+        // A server may decode what is escaped before it looks for dots.
+        let dots = json!({"owner": "a", "repo": "b/../../../user"});
+        assert_eq!(refused("github", "repos", "get", dots), Code::BadRequest);
     }
 
     /// Before a value is opened, and a use of a grant taken.
@@ -322,8 +290,8 @@ mod tests {
         providers.documents.insert("own".to_owned(), document);
         let check = |provider, service, operation, parameters: Value| {
             let Value::Object(parameters) = parameters else { panic!("an object") };
-            let checked = providers.check(provider, service, operation, &parameters);
-            checked.map_err(|error| error.code())
+            let draft = providers.draft(Wanted { provider, service, operation, parameters });
+            draft.map(drop).map_err(|error| error.code())
         };
         let refused = Err(Code::BadRequest);
         let long = "x".repeat(70_000);

@@ -125,7 +125,7 @@ impl ActionSession {
         secrets: impl Iterator<Item = (&'a Handle, &'a SecretPath)>,
         hosts: Option<&[Destination]>,
     ) -> Result<(), Error> {
-        self.executor.check(deed, action_id)?;
+        let checked = self.executor.check(deed, action_id)?;
         for (handle, path) in secrets {
             let secret = self.broker.vault().show(path).await?;
             if secret.is_compromised() {
@@ -142,7 +142,7 @@ impl ActionSession {
                 && Handle::parse_alone("credentials_ref", credentials_ref).as_ref() == Ok(handle)
             {
                 let rule = secret.metadata.egress.as_ref();
-                self.executor.check_destination(deed, &BoundTo { path, rule, allowed_hosts })?;
+                checked.check_destination(&BoundTo { path, rule, allowed_hosts })?;
             }
         }
         Ok(())

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use keyless_core::{Code, Error, SafeText};
 use serde_json::Value;
 use zeroize::Zeroizing;
 
@@ -15,6 +16,14 @@ pub(in crate::sdk) struct Credentials {
 }
 
 impl Credentials {
+    /// Reads a credential that a call is to be signed with.
+    pub(in crate::sdk) fn of(text: &str) -> Result<Self, Error> {
+        Self::parse(text).ok_or_else(|| {
+            let words = SafeText::words("an AWS credential has AccessKeyId and SecretAccessKey");
+            Error::with(Code::BadRequest, words)
+        })
+    }
+
     pub(in crate::sdk) fn parse(text: &str) -> Option<Self> {
         if let Ok(Value::Object(members)) = serde_json::from_str(text) {
             let pick =

@@ -117,9 +117,16 @@ fn remembered(
     };
     let known = Mutex::new(Vec::<Known>::new());
     let remember = |more: Vec<Known>| known.lock().extend(more);
-    let called = call(&work, &materials, &services, 1 << 20, &remember).now_or_never();
+    let called = draft(&services.providers, &work.action.deed).and_then(|draft| {
+        call(draft, &work, &materials, &services, 1 << 20, &remember).now_or_never().unwrap()
+    });
     let sent = sent.0.lock().clone();
-    (called.unwrap(), sent, known.into_inner())
+    (called, sent, known.into_inner())
+}
+
+fn draft<'p>(providers: &'p Providers, deed: &Deed) -> Result<Draft<'p>, Error> {
+    let Deed::SdkProxy { provider, service, operation, parameters, .. } = deed else { panic!() };
+    providers.draft(Wanted { provider, service, operation, parameters: parameters.clone() })
 }
 
 const ISSUE: (&str, &str, &str, &str) = ("github", "issues", "create", "{{nl:github/TOKEN}}");
@@ -192,7 +199,8 @@ fn where_a_call_would_go_is_judged_without_the_credential() {
         }));
         let action: keyless_core::action::Action = deed.unwrap();
         let bounds = BoundTo { path: &path.parse().unwrap(), rule, allowed_hosts: hosts };
-        check_destination(&action.deed, &bounds, &providers).map_err(|error| error.code())
+        let draft = draft(&providers, &action.deed).ok().unwrap();
+        draft.check_destination(&bounds).map_err(|error| error.code())
     };
     let foreign = Err(Code::ForeignDestination);
     assert_eq!(judged("team/jira/key", None, &[], "acme"), foreign);
@@ -210,8 +218,9 @@ fn checked(provider: &str, operation: &str, parameters: &Value, rule: &Value) ->
     let rule: EgressRule = serde_json::from_value(rule.clone()).unwrap();
     let path = "team/a/key".parse().unwrap();
     let bounds = BoundTo { path: &path, rule: Some(&rule), allowed_hosts: &[] };
-    let checked = check_destination(&action.deed, &bounds, &Providers::bundled());
-    checked.map_err(|error| error.code())
+    let providers = Providers::bundled();
+    let checked = draft(&providers, &action.deed);
+    checked.and_then(|draft| draft.check_destination(&bounds)).map_err(|error| error.code())
 }
 
 /// At the paths that these services have.

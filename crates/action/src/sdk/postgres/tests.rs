@@ -7,7 +7,7 @@ fn draft(parameters: Value, credential: &str) -> Result<Draft, Error> {
     let Value::Object(parameters) = parameters else { panic!("an object") };
     let wanted =
         Wanted { provider: "postgres", service: "database", operation: "query", parameters };
-    Draft::new(wanted, credential)
+    Statement::new(wanted)?.with(credential)
 }
 
 #[test]
