@@ -247,7 +247,7 @@ pub(super) fn segment(value: &str) -> Option<String> {
     (!value.is_empty() && stays).then(|| escape(value))
 }
 
-fn is_plain_path(path: &str) -> bool {
+pub(super) fn is_plain_path(path: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_graphic() && !b"?#\\%\"<>`".contains(&byte);
     path.starts_with('/')
         && !path.contains("//")

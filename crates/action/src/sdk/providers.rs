@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use super::{
     aws::Aws,
     call::{Answer, Draft, Of, Wanted},
-    openapi, postgres,
+    openapi::Document,
+    postgres,
     provider::Provider,
 };
 
@@ -27,7 +28,7 @@ const BUNDLED: [&str; 7] = [
 pub struct Providers {
     named: BTreeMap<String, Provider>,
     /// OpenAPI documents: the services of the provider `http`.
-    documents: BTreeMap<String, Provider>,
+    documents: BTreeMap<String, Document>,
     aws: Aws,
 }
 
@@ -69,8 +70,8 @@ impl Providers {
             } else if kind == "json" {
                 let document: Value =
                     serde_json::from_str(&text()?).map_err(|error| fault(error.to_string()))?;
-                let provider = openapi::provider(&name, &document).map_err(fault)?;
-                self.documents.insert(name, provider);
+                let document = Document::read(&name, &document).map_err(fault)?;
+                self.documents.insert(name, document);
             }
         }
         Ok(self)
@@ -104,7 +105,7 @@ impl Providers {
     /// With one more document.
     #[cfg(test)]
     pub(super) fn with_document(mut self, name: &str, document: &Value) -> Self {
-        self.documents.insert(name.to_owned(), openapi::provider(name, document).unwrap());
+        self.documents.insert(name.to_owned(), Document::read(name, document).unwrap());
         self
     }
 
@@ -282,12 +283,11 @@ mod tests {
     /// Before a value is opened, and a use of a grant taken.
     #[test]
     fn what_can_never_be_sent_is_refused_at_first() {
-        let headed = r#"{"servers": [{"url": "https://api.test"}],
+        let headed = r#"{"openapi": "3.1.0", "servers": [{"url": "https://api.test"}],
             "components": {"securitySchemes": {"key": {"type": "http", "scheme": "bearer"}}}, "paths": {"/a": {"get": {
             "operationId": "read", "parameters": [{"name": "x-of", "in": "header"}]}}}}"#;
-        let mut providers = Providers::bundled();
-        let document = openapi::provider("own", &serde_json::from_str(headed).unwrap()).unwrap();
-        providers.documents.insert("own".to_owned(), document);
+        let document = serde_json::from_str(headed).unwrap();
+        let providers = Providers::bundled().with_document("own", &document);
         let check = |provider, service, operation, parameters: Value| {
             let Value::Object(parameters) = parameters else { panic!("an object") };
             let draft = providers.draft(Wanted { provider, service, operation, parameters });

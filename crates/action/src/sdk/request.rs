@@ -126,7 +126,16 @@ pub(super) enum Piece {
 /// What stands for a parameter in a query or a form.
 #[derive(Clone)]
 pub(super) struct Written {
-    pub(super) text: String,
+    pub(super) parts: Vec<Part>,
+    /// What stands between them.
+    pub(super) between: &'static str,
+}
+
+/// A part of what stands for a parameter.
+#[derive(Clone)]
+pub(super) enum Part {
+    Json(Value),
+    Text(String),
 }
 
 /// What a request carries.
@@ -250,9 +259,13 @@ impl Draft<'_> {
             let is_handle = |part: &TemplatePart| matches!(part, TemplatePart::Handle(_));
             parse_template(text).is_ok_and(|parts| parts.iter().any(is_handle))
         };
+        let in_part = |part: &Part| {
+            matches!(part, Part::Text(text) if in_text(text))
+                || matches!(part, Part::Json(value) if in_text(&value.to_string()))
+        };
         let in_piece = |piece: &Piece| matches!(piece, Piece::Segment(text) if in_text(text));
         self.path.iter().any(in_piece)
-            || self.query.iter().any(|(_, written)| in_text(&written.text))
+            || self.query.iter().any(|(_, written)| written.parts.iter().any(in_part))
     }
 }
 
@@ -290,16 +303,25 @@ impl Auth {
 impl Written {
     /// One text.
     pub(super) fn text(text: String) -> Self {
-        Self { text }
+        Self { parts: vec![Part::Text(text)], between: "" }
     }
 
     fn fill(&mut self, filling: &mut Filling<'_>) -> Result<(), Error> {
-        self.text = filling.text(&self.text)?;
+        for part in &mut self.parts {
+            match part {
+                Part::Json(value) => *value = filling.value(value)?,
+                Part::Text(text) => *text = filling.text(text)?,
+            }
+        }
         Ok(())
     }
 
     fn escaped(&self) -> String {
-        escape(&self.text)
+        let part = |part: &Part| match part {
+            Part::Json(value) => escape(&value.to_string()),
+            Part::Text(text) => escape(text),
+        };
+        self.parts.iter().map(part).collect::<Vec<_>>().join(self.between)
     }
 }
 
