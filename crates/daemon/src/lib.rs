@@ -63,6 +63,7 @@ mod provenance;
 mod run;
 mod seats;
 mod service;
+mod service_files;
 mod telemetry;
 mod traces;
 mod web;

@@ -128,6 +128,16 @@ impl Provider {
         draft.checked()
     }
 
+    /// Finds what keeps all of it from being called.
+    pub(super) fn check(&self) -> Result<(), String> {
+        // What is a parameter's is a label of a host's name.
+        let parts =
+            self.base.split('{').map(|part| part.split_once('}').map_or(part, |(_, after)| after));
+        let base = parts.collect::<Vec<_>>().join("x");
+        let usable = split_base(&base);
+        usable.map(drop).map_err(|_| format!("`base` is no address: {}", self.base))
+    }
+
     /// A listed operation; or `METHOD /path` itself, of the service `rest`.
     pub(super) fn operation(&self, service: &str, operation: &str) -> Result<Operation, Error> {
         let word = |text: &str| {

@@ -1,6 +1,6 @@
 //! The providers that are known: those that come with Keyless, and the operator's own.
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{collections::BTreeMap, fs, io::ErrorKind, path::Path};
 
 use keyless_core::{Code, Error, SafeText, database::DATABASE_PROVIDER};
 use serde_json::{Value, json};
@@ -30,16 +30,27 @@ pub struct Providers {
     /// OpenAPI documents: the services of the provider `http`.
     documents: BTreeMap<String, Document>,
     aws: Aws,
+    /// What of the operator's can't be used.
+    faults: Vec<ProviderFault>,
 }
 
-/// A file of the operator's that is no provider.
-#[derive(Debug, thiserror::Error)]
-#[error("{file}: {fault}")]
+/// What is in the operator's folder.
+#[derive(Default)]
+struct Own {
+    named: BTreeMap<String, Provider>,
+    documents: BTreeMap<String, Document>,
+    faults: Vec<ProviderFault>,
+}
+
+/// A file of the operator's that can't be used, or an operation of one.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProviderFault {
-    /// Its name.
+    /// Its name, without the folder.
     pub file: String,
+    /// The operation of it that can't be called, as `METHOD /path`; nothing where the whole file is left out.
+    pub operation: Option<String>,
     /// What is wrong with it.
-    pub fault: String,
+    pub why: String,
 }
 
 impl Providers {
@@ -50,31 +61,23 @@ impl Providers {
         };
         let named = BUNDLED.iter().map(|text| read(text));
         let named = named.map(|provider| (provider.name.clone(), provider)).collect();
-        Self { named, documents: BTreeMap::new(), aws: Aws::bundled() }
+        Self { named, documents: BTreeMap::new(), aws: Aws::bundled(), faults: Vec::new() }
     }
 
     /// With the operator's own: `NAME.toml` is a provider, `NAME.json` an OpenAPI document, service
-    /// `NAME` of the provider `http`. A folder that is not there has none.
-    pub fn with_folder(mut self, folder: &Path) -> Result<Self, ProviderFault> {
-        let Ok(entries) = fs::read_dir(folder) else { return Ok(self) };
-        for path in entries.flatten().map(|entry| entry.path()) {
-            let file = path.display().to_string();
-            let name = path.file_stem().map(|name| name.to_string_lossy().into_owned());
-            let (Some(name), Some(kind)) = (name, path.extension()) else { continue };
-            let fault = |fault: String| ProviderFault { file: file.clone(), fault };
-            let text = || fs::read_to_string(&path).map_err(|error| fault(error.to_string()));
-            if kind == "toml" {
-                let provider: Provider =
-                    toml::from_str(&text()?).map_err(|error| fault(error.to_string()))?;
-                self.named.insert(provider.name.clone(), provider);
-            } else if kind == "json" {
-                let document: Value =
-                    serde_json::from_str(&text()?).map_err(|error| fault(error.to_string()))?;
-                let document = Document::read(&name, &document).map_err(fault)?;
-                self.documents.insert(name, document);
-            }
-        }
-        Ok(self)
+    /// `NAME` of the provider `http`. A folder that is not there has none; a file that can't be used is left out.
+    #[must_use]
+    pub fn with_folder(mut self, folder: &Path) -> Self {
+        let Own { named, documents, faults } = Own::read(folder);
+        self.named.extend(named);
+        self.documents.extend(documents);
+        self.faults.extend(faults);
+        self
+    }
+
+    /// What in the operator's folder can't be used.
+    pub fn faults_in(folder: &Path) -> Vec<ProviderFault> {
+        Own::read(folder).faults
     }
 
     /// A call of an operation, as far as its parameters say without a value.
@@ -89,11 +92,11 @@ impl Providers {
             "http" => {
                 let service = wanted.service;
                 let document = self.documents.get(service);
-                let document = document.ok_or_else(|| unknown("http service ", service))?;
+                let document = document.ok_or_else(|| self.unknown("http service ", service))?;
                 Ok(Draft { of: Of::Http(document.draft(wanted)?), category: None })
             }
             name => {
-                let provider = self.named.get(name).ok_or_else(|| unknown("", name))?;
+                let provider = self.named.get(name).ok_or_else(|| self.unknown("", name))?;
                 let draft = provider.draft(wanted)?;
                 // Not where an agent's word is part of the host.
                 let has_own_host = !provider.base.contains('{');
@@ -107,6 +110,22 @@ impl Providers {
     pub(super) fn with_document(mut self, name: &str, document: &Value) -> Self {
         self.documents.insert(name.to_owned(), Document::read(name, document).unwrap());
         self
+    }
+
+    fn unknown(&self, what: &'static str, name: &str) -> Error {
+        let words = SafeText::words("no provider ").and(what).as_they_wrote(name);
+        let is_of = |fault: &&ProviderFault| {
+            let stem = fault.file.rsplit_once('.').map(|(stem, _)| stem);
+            fault.operation.is_none() && stem == Some(name)
+        };
+        let words = match self.faults.iter().find(is_of) {
+            None => words,
+            Some(fault) => words
+                .and(": its file ")
+                .as_they_wrote(&fault.file)
+                .and(" can't be used; keyless doctor tells the operator why"),
+        };
+        Error::with(Code::ProviderNotConfigured, words)
     }
 
     /// Whether an answer is no success. A redirect is none: it is not followed.
@@ -148,9 +167,84 @@ pub(super) fn data(answer: &Answer) -> Value {
     )
 }
 
-fn unknown(what: &'static str, name: &str) -> Error {
-    let words = SafeText::words("no provider ").and(what).as_they_wrote(name);
-    Error::with(Code::ProviderNotConfigured, words)
+/// Names that are no file's to take.
+const TAKEN: [&str; 3] = ["aws", DATABASE_PROVIDER, "http"];
+
+impl Own {
+    fn read(folder: &Path) -> Self {
+        let mut own = Self::default();
+        let files = match fs::read_dir(folder) {
+            Ok(files) => files,
+            Err(error) if error.kind() == ErrorKind::NotFound => return own,
+            Err(error) => {
+                let file = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                own.faults.push(ProviderFault { file, operation: None, why: unread(&error) });
+                return own;
+            }
+        };
+        let mut files: Vec<_> = files.flatten().map(|entry| entry.path()).collect();
+        files.sort();
+        for path in files {
+            let Some(file) = path.file_name().map(|name| name.to_string_lossy().into_owned())
+            else {
+                continue;
+            };
+            if let Err(why) = own.add(&path, &file) {
+                own.faults.push(ProviderFault { file, operation: None, why });
+            }
+        }
+        own
+    }
+
+    fn add(&mut self, path: &Path, file: &str) -> Result<(), String> {
+        let Some((stem, kind)) = file.rsplit_once('.') else { return Ok(()) };
+        let text = || fs::read_to_string(path).map_err(|error| unread(&error));
+        match kind {
+            "toml" => {
+                let text = text()?;
+                let read = toml::from_str(&text).map_err(|error| at_line(&text, &error));
+                let provider: Provider = read?;
+                provider.check()?;
+                if TAKEN.contains(&&*provider.name) {
+                    return Err(format!("no file can be the provider `{}`", provider.name));
+                }
+                if self.named.contains_key(&provider.name) {
+                    return Err(format!("another file is the provider `{}`", provider.name));
+                }
+                self.named.insert(provider.name.clone(), provider);
+            }
+            "json" => {
+                let read = serde_json::from_str(&text()?).map_err(|error| error.to_string());
+                let document: Value = read?;
+                let document = Document::read(stem, &document)?;
+                let fault = |(place, why): (&str, &str)| ProviderFault {
+                    file: file.to_owned(),
+                    operation: Some(place.to_owned()),
+                    why: why.to_owned(),
+                };
+                self.faults.extend(document.refused().map(fault));
+                self.documents.insert(stem.to_owned(), document);
+            }
+            "yaml" | "yml" => {
+                return Err("YAML is not read: write the document as JSON".to_owned());
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+fn unread(error: &std::io::Error) -> String {
+    format!("it can't be read: {}", error.kind())
+}
+
+/// What is wrong, and where: without the lines around it.
+fn at_line(text: &str, error: &toml::de::Error) -> String {
+    let before = error.span().and_then(|span| text.get(..span.start));
+    match before {
+        Some(before) => format!("line {}: {}", before.matches('\n').count() + 1, error.message()),
+        None => error.message().to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -278,6 +372,58 @@ mod tests {
         // A server may decode what is escaped before it looks for dots.
         let dots = json!({"owner": "a", "repo": "b/../../../user"});
         assert_eq!(refused("github", "repos", "get", dots), Code::BadRequest);
+    }
+
+    #[test]
+    fn a_file_that_can_not_be_used_is_named_and_the_others_are_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let own = |name: &str| {
+            format!(
+                "name = {name:?}\nbase = \"https://own.test\"\nauth = {{ scheme = \"bearer\" }}\n"
+            )
+        };
+        let document = json!({"openapi": "3.0.0", "servers": [{"url": "https://own.test"}],
+            "components": {"securitySchemes": {"key": {"type": "http", "scheme": "bearer"}}},
+            "paths": {"/a": {"get": {}, "trace": {}}}});
+        for (file, text) in [
+            ("own.toml", own("own")),
+            ("twin.toml", own("own")),
+            ("taken.toml", own("aws")),
+            ("base.toml", own("base").replace("https://own.test", "own.test")),
+            ("wrong.toml", own("wrong") + "no = 1\n"),
+            ("good.json", document.to_string()),
+            ("bad.json", "{".to_owned()),
+            ("other.yaml", String::new()),
+            ("README", String::new()),
+        ] {
+            fs::write(folder.path().join(file), text).unwrap();
+        }
+        let providers = Providers::bundled().with_folder(folder.path());
+        let found = |fault: &ProviderFault| {
+            let ProviderFault { file, operation, why } = fault;
+            format!("{file} {}: {why}", operation.as_deref().unwrap_or("-"))
+        };
+        let found: Vec<String> = providers.faults.iter().map(found).collect();
+        for (found, begin) in found.iter().zip([
+            "bad.json -: EOF while parsing",
+            "base.toml -: `base` is no address",
+            "good.json TRACE /a: OPTIONS and TRACE are not called",
+            "other.yaml -: YAML is not read",
+            "taken.toml -: no file can be the provider `aws`",
+            "twin.toml -: another file is the provider `own`",
+            "wrong.toml -: line 4: unknown field `no`",
+        ]) {
+            assert!(found.starts_with(begin), "{found} / {begin}");
+        }
+        assert_eq!(found.len(), 7, "{found:?}");
+        assert_eq!(Providers::faults_in(folder.path()), providers.faults);
+        assert!(build(&providers, "own", "rest", "GET /a", json!({})).is_ok());
+        assert!(build(&providers, "http", "good", "GET /a", json!({})).is_ok());
+        // Who calls the other is told, and not where the file is.
+        let told = build(&providers, "http", "bad", "a", json!({})).err().unwrap();
+        assert_eq!(told.code(), Code::ProviderNotConfigured);
+        assert!(told.message().contains("its file bad.json can't be used"), "{told:?}");
+        assert!(!told.message().contains(&*folder.path().to_string_lossy()), "{told:?}");
     }
 
     /// Before a value is opened, and a use of a grant taken.

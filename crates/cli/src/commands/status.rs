@@ -67,6 +67,9 @@ pub(super) async fn run(ui: &Ui) -> Result<ExitCode, Error> {
     if let Some(problem) = service.as_ref().and_then(|status| status.config_problem.as_ref()) {
         ui.warn(format!("config.toml as it lies there is not in force: {problem}"));
     }
+    for problem in service.iter().flat_map(|status| &status.provider_problems) {
+        ui.warn(format!("in providers/, {problem}"));
+    }
     if let Some(other) = service.as_ref().and_then(keyless_daemon::Status::other_version) {
         ui.warn(other_version(&other));
     }

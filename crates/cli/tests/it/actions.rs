@@ -357,6 +357,8 @@ fn a_service_is_called_and_its_credential_stays_here() {
         "paths": {"/things/{id}": {"get": {"operationId": "getThing"}}}
     });
     world.home.write("keyless/providers/acme.json", document.to_string()).unwrap();
+    // One that can't be read keeps nobody from the others.
+    world.home.write("keyless/providers/broken.json", "{").unwrap();
     world.write_config();
     let call = |provider: &str,
                 service: &str,
@@ -376,8 +378,12 @@ fn a_service_is_called_and_its_credential_stays_here() {
             call("gitlab", "users", "current", json!({}), "github/TOKEN"),
             call("github", "users", "get_authenticated", json!({}), "acme/KEY"),
             call("http", "acme", "getThing", json!({"id": 7}), "acme/KEY"),
+            call("http", "broken", "getThing", json!({}), "acme/KEY"),
         ],
     );
+    let told = responses[4]["error"]["message"].as_str().unwrap();
+    assert!(told.contains("its file broken.json can't be used"), "{told}");
+    assert!(!told.contains("providers/"), "{told}");
     // The origin echoes what it gets: the value comes back as a marker.
     assert_eq!(responses[0]["status"], "success", "{}", responses[0]);
     assert_eq!(responses[0]["redacted"], true);

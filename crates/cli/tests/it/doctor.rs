@@ -40,6 +40,7 @@ fn a_home_in_order_is_told_so_and_every_fault_with_its_remedy() {
     world.keyless(&["secret", "set", TOKEN, "--expires", "2020-01-01"]).run().ok();
     world.home.write("keyless/config.toml", "[egress\n").unwrap();
     world.home.write("keyless/catalog/acme.json", "{}").unwrap();
+    world.home.write("keyless/providers/acme.json", "{}").unwrap();
     world.declares("required = [\"team/none/such\"]\n");
     let token = format!("ghp_{}", "Zk3v9QwT1rXb7LmN5pYc2HsDf8GjKa4EuVoR");
     world
@@ -57,6 +58,7 @@ fn a_home_in_order_is_told_so_and_every_fault_with_its_remedy() {
         ("home.permissions", "fault"),
         ("files.config", "fault"),
         ("files.catalog", "warning"),
+        ("files.providers", "warning"),
         ("store.expiry", "warning"),
         ("store.clock", "fault"),
         ("project.secrets", "fault"),

@@ -446,6 +446,7 @@ fn several_actions_in_one_message_are_done_and_judged_one_by_one() {
     let answers = served.client(&json!([health.clone()]));
     assert_eq!(answers[0]["status"], 503, "{}", answers[0]);
     std::fs::remove_file(&guard).unwrap();
+    world.home.write("keyless/providers/broken.json", "{").unwrap();
     let answers = served.client(&json!([send(&some), send(&many), health]));
     let responses = answers[0]["responses"].as_array().unwrap();
     let statuses: Vec<&Value> = responses.iter().map(|response| &response["status"]).collect();
@@ -453,6 +454,8 @@ fn several_actions_in_one_message_are_done_and_judged_one_by_one() {
     assert_eq!(responses[2]["result"]["stdout"], "third\n");
     assert_eq!(answers[1]["error"]["nl_code"], "NL-E800", "{}", answers[1]);
     assert_eq!(answers[2]["status"], 200, "{}", answers[2]);
+    let left_out = json!(["broken.json: keyless doctor tells the operator why"]);
+    assert_eq!(answers[2]["body"]["left_out"], left_out, "{}", answers[2]);
 }
 
 #[test]

@@ -81,14 +81,22 @@ impl Discovery {
     }
 }
 
-/// What `health` answers, with its HTTP status.
-pub fn health(fault: Option<&str>, profile: Profile, now: Timestamp) -> (u16, Value) {
+/// What `health` answers, with its HTTP status; `left_out` is what works less, each in words.
+pub fn health(
+    fault: Option<&str>,
+    left_out: &[String],
+    profile: Profile,
+    now: Timestamp,
+) -> (u16, Value) {
     match fault {
         None => {
-            let body = json!({
+            let mut body = json!({
                 "status": "healthy", "nl_version": NL_VERSION, "timestamp": format!("{now:.3}"),
                 "nl_profile": profile.as_str(),
             });
+            if !left_out.is_empty() {
+                body["left_out"] = json!(left_out);
+            }
             (200, body)
         }
         Some(reason) => (503, json!({ "status": "unhealthy", "reason": reason })),
@@ -131,7 +139,7 @@ mod tests {
         let issuers = &document["security"]["attestation_issuers"];
         assert_eq!(*issuers, json!([{ "issuer": "anthropic.com" }]));
         assert_eq!(document["endpoints"]["base_url"], "https://a.test/nl/v1");
-        assert_eq!(health(Some("locked"), Profile::Seed, Timestamp::UNIX_EPOCH).0, 503);
+        assert_eq!(health(Some("locked"), &[], Profile::Seed, Timestamp::UNIX_EPOCH).0, 503);
         assert_eq!(document["capabilities"]["nl_profile"], "final");
     }
 }

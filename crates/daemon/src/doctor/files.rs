@@ -18,6 +18,7 @@ use crate::{
     operator::{UnknownPattern, counted},
     places::Places,
     providers::project_providers,
+    service_files::in_words,
     source_file::to_look_at,
     store_place::store_place,
 };
@@ -31,6 +32,43 @@ pub(super) fn look(places: &Places, folder: &Path) -> Vec<Check> {
     checks.extend(SecretsFile::named().iter().flat_map(secrets_file));
     checks.extend(index(places));
     checks.extend(catalog(places, folder));
+    checks.extend(services(places));
+    checks
+}
+
+/// How many operations of one document are named.
+const NAMED: usize = 3;
+
+/// The services that the operator wrote down for actions to call.
+fn services(places: &Places) -> Vec<Check> {
+    const ID: &str = "files.providers";
+    let folder = places.services_folder();
+    let place = folder.display();
+    let faults = keyless_action::Providers::faults_in(&folder);
+    let (files, operations): (Vec<_>, Vec<_>) =
+        faults.iter().partition(|fault| fault.operation.is_none());
+    let mut checks: Vec<Check> = files
+        .iter()
+        .map(|fault| {
+            let remedy = format!("mend it in {place}, or take it out; the others can be called");
+            Check::warning(ID, in_words(fault), remedy)
+        })
+        .collect();
+    for of_one in operations.chunk_by(|one, other| one.file == other.file) {
+        let more = of_one.len().saturating_sub(NAMED);
+        let mut found: Vec<String> =
+            of_one.iter().take(NAMED).map(|fault| in_words(fault)).collect();
+        found.extend((more > 0).then(|| format!("and {more} more")));
+        let remedy = format!(
+            "change it in {place} if an agent is to call it; the rest of the document can be"
+        );
+        checks.push(Check::note(ID, found.join("; "), remedy));
+    }
+    if checks.is_empty() {
+        let found =
+            if folder.exists() { "can be used" } else { "is not there: no services of your own" };
+        checks.push(Check::ok(ID, format!("{place} {found}")));
+    }
     checks
 }
 

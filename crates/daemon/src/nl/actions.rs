@@ -112,7 +112,7 @@ impl ActionSession {
         fill_random(&mut *key)?;
         let key = Arc::new(key);
         let jails = Jails::new(broker, places, agent.clone(), Arc::clone(&key), jails);
-        let executor = Executor::new(services::services(broker.engine(), places)?, limits);
+        let executor = Executor::new(services::services(broker.engine(), places), limits);
         Ok(Self { broker: broker.clone(), agent, asks_as, key, jails, executor, grace })
     }
 

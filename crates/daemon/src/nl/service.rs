@@ -38,7 +38,10 @@ use super::{
     replays::{Fingerprint, Replays, Turn},
     room::{Present, Room},
 };
-use crate::{broker::Broker, config::NlConfig, owner::Owner, places::Places, requests::Requests};
+use crate::{
+    broker::Broker, config::NlConfig, owner::Owner, places::Places, requests::Requests,
+    service_files::ServiceFiles,
+};
 
 /// Jails that stand ready: one for the next action, and one while that is replaced.
 const SPARE_JAILS: usize = 2;
@@ -64,6 +67,8 @@ pub(crate) struct NlService {
     pub(super) grace: Grace,
     pub(super) broker: Broker,
     pub(super) places: Places,
+    /// The operator's services, and what of them can't be used.
+    pub(crate) service_files: Arc<ServiceFiles>,
     /// Some stand already, for the next actions.
     pub(super) jails: Arc<Standby>,
     /// What each agent's actions have in common: rendered files, values to look for.
@@ -112,6 +117,7 @@ impl NlService {
             log,
             broker: broker.clone(),
             places: places.clone(),
+            service_files: Arc::new(ServiceFiles::new(places)),
             jails: Arc::new(Standby::keeping(SPARE_JAILS)),
             sessions: Mutex::default(),
             rates: Rates::new(config.rates),
@@ -141,7 +147,8 @@ impl NlService {
         self.room.pressure()
     }
 
-    /// Whether values can be opened, the log be written and actions be judged.
+    /// Whether values can be opened, the log be written and actions be judged, and which services of the operator's are
+    /// left out.
     pub(crate) fn health(&self) -> Answered {
         let fault = if !self.vault.is_open() {
             Some("the store is locked")
@@ -152,7 +159,11 @@ impl NlService {
         } else {
             None
         };
-        let (status, body) = health(fault, self.limits.profile, Timestamp::now());
+        let faults = self.service_files.faults();
+        let files = faults.iter().filter(|fault| fault.operation.is_none());
+        let words = |file: &str| format!("{file}: keyless doctor tells the operator why");
+        let files: Vec<String> = files.map(|fault| words(&fault.file)).collect();
+        let (status, body) = health(fault, &files, self.limits.profile, Timestamp::now());
         Answered { status, body, rate: None, retry_after: None }
     }
 

@@ -37,6 +37,7 @@ use crate::{
     places::Places,
     reload::{self, Watcher},
     run::loopback_listener,
+    service_files::in_words,
     session_book::SessionBook,
     sockets::{bind_private, next_own},
     stop::Stop,
@@ -211,6 +212,15 @@ fn begin_upkeep(
     beside.spawn(keep_phases(Arc::clone(vault), log.clone(), nl.grace()));
     beside.spawn(desktop::watch(Arc::clone(broker.requests()), places.clone()));
     beside.spawn(keep_log(Arc::clone(vault), log.clone(), places.clone()));
+}
+
+impl Service {
+    /// What of the operator's services can't be used, in words.
+    async fn provider_problems(&self) -> Vec<String> {
+        let files = Arc::clone(&self.nl.service_files);
+        let faults = tokio::task::spawn_blocking(move || files.faults()).await.unwrap_or_default();
+        faults.iter().map(in_words).collect()
+    }
 }
 
 /// Keeps the policy in step with config.toml; one that can't be used leaves what is in force, and

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use keyless_action::{Answer, Call, Databases, Http, Providers, Services};
 use keyless_core::{
-    Code, Error, SafeText,
+    Code, Error,
     database::{DatabaseFault, DatabaseQuery, DatabaseRows},
 };
 use keyless_egress::{Client, ClientRequest, Engine, Whose};
@@ -14,13 +14,10 @@ use zeroize::Zeroizing;
 use crate::places::Places;
 
 /// The providers, those of the operator's among them, and the way to them.
-pub(super) fn services(engine: &Arc<Engine>, places: &Places) -> Result<Services, Error> {
-    let providers =
-        Providers::bundled().with_folder(&places.services_folder()).map_err(|fault| {
-            Error::with(Code::ConfigInvalid, SafeText::default().as_they_wrote(&fault.to_string()))
-        })?;
+pub(super) fn services(engine: &Arc<Engine>, places: &Places) -> Services {
+    let providers = Providers::bundled().with_folder(&places.services_folder());
     let way = Arc::new(ThroughEngine(Arc::clone(engine)));
-    Ok(Services { providers, http: Arc::clone(&way) as _, databases: way })
+    Services { providers, http: Arc::clone(&way) as _, databases: way }
 }
 
 /// Names, zones, roots and routes are those of the agents' traffic.

@@ -173,16 +173,20 @@ impl Service {
                     Err(error) => Answer::error(&error),
                 }
             }
-            Call::Status => Answer::Status(Status {
-                pid: std::process::id(),
-                locks_in_seconds: self.locks_in_seconds(),
-                locked: !self.broker.vault().is_open(),
-                takes_codes: self.keeper.takes_codes(),
-                sessions: self.sessions.load(Ordering::Relaxed),
-                waiting: self.broker.requests().waiting().await,
-                config_problem: self.config_problem.lock().clone(),
-                version: Some(OURS.to_owned()),
-            }),
+            Call::Status => {
+                let provider_problems = self.provider_problems().await;
+                Answer::Status(Status {
+                    pid: std::process::id(),
+                    locks_in_seconds: self.locks_in_seconds(),
+                    locked: !self.broker.vault().is_open(),
+                    takes_codes: self.keeper.takes_codes(),
+                    sessions: self.sessions.load(Ordering::Relaxed),
+                    waiting: self.broker.requests().waiting().await,
+                    config_problem: self.config_problem.lock().clone(),
+                    provider_problems,
+                    version: Some(OURS.to_owned()),
+                })
+            }
             Call::OpenSession { wanted, inherited, manifest, hide } if caller.session.is_none() => {
                 let hide = hide.into_iter().map(PathBuf::from).collect();
                 let hidden = self.broker.hidden().hide(hide);
