@@ -21,7 +21,7 @@ use crate::{
     kept::{Kept, Rendered, Shelf},
     material::Materials,
     ports::{Berth, Entrusted, Exit, Known, Release, Standing},
-    sdk::{BoundTo, Databases, Draft, Http, Providers, call},
+    sdk::{BoundTo, Databases, Draft, Http, Providers, call, withhold},
 };
 
 /// How many values of earlier actions are looked for, at most.
@@ -103,6 +103,8 @@ pub struct Outcome {
     pub redactions: Vec<Redaction>,
     /// How its process ended, for the log.
     pub exit: Option<ExitReport>,
+    /// Where members stood that were taken out of a service's answer as credentials.
+    pub withheld: Vec<String>,
     /// What the agent should know beside.
     pub warnings: Vec<String>,
     /// When it was begun.
@@ -287,10 +289,15 @@ impl Executor {
         let most = self.limits.output;
         let called = call(draft, work, materials, &self.services, most, &remember).await?;
         let mut cleaner = self.cleaner();
-        let result =
-            ActionResult { data: Some(cleaner.json(called.data)), ..ActionResult::default() };
-        let mut outcome = Outcome::done(result);
+        let data = cleaner.json(called.data);
+        // Rows are what a statement asked for, and AWS's models say themselves what is a credential.
+        let (data, withheld) =
+            if called.is_of_models { (data, Vec::new()) } else { withhold(data) };
+        let mut outcome =
+            Outcome::done(ActionResult { data: Some(data), ..ActionResult::default() });
         outcome.redactions = cleaner.redactions();
+        outcome.warnings.extend(withheld_in_words(&withheld));
+        outcome.withheld = withheld;
         if let Some(words) = called.refused {
             outcome.status = Status::Error;
             outcome.fault = Some(Error::with(Code::NonzeroExit, words));
@@ -356,6 +363,7 @@ impl Executor {
             result: Some(result),
             fault,
             redactions: cleaner.redactions(),
+            withheld: Vec::new(),
             exit: Some(report),
             warnings: Vec::new(),
             executed_at: at,
@@ -404,12 +412,25 @@ impl Outcome {
             result: None,
             fault: Some(fault),
             redactions: Vec::new(),
+            withheld: Vec::new(),
             exit: None,
             warnings: Vec::new(),
             executed_at: now,
             completed_at: now,
         }
     }
+}
+
+/// Which members of an answer were withheld, in words.
+pub fn withheld_in_words(places: &[String]) -> Option<String> {
+    const NAMED: usize = 5;
+    let named = places.get(..NAMED).unwrap_or(places).join(", ");
+    let more = match places.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    (!places.is_empty())
+        .then(|| format!("withheld, since it looks like a credential: {named}{more}"))
 }
 
 fn report(exit: Exit, end: End, time: Duration) -> ExitReport {

@@ -31,7 +31,9 @@ pub use cleaning::is_looked_for;
 /// What takes a place to run in.
 pub use commands::runs_command;
 /// The whole of one action, and what came of it.
-pub use executor::{Checked, Executor, ExitReport, Limits, Outcome, Redaction, Services, Work};
+pub use executor::{
+    Checked, Executor, ExitReport, Limits, Outcome, Redaction, Services, Work, withheld_in_words,
+};
 /// Where the files of an action are, in its jail.
 pub use kept::{Kept, SECURE_DIRECTORY};
 /// What the broker implements.

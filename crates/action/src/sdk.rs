@@ -14,12 +14,16 @@ mod postgres;
 mod provider;
 mod providers;
 mod request;
+mod withholding;
 mod xml;
 
-pub(crate) use self::call::{Draft, Wanted, call};
 pub use self::{
     call::{Answer, BoundTo, Http},
     postgres::Databases,
     providers::{ProviderFault, Providers},
     request::Call,
+};
+pub(crate) use self::{
+    call::{Draft, Wanted, call},
+    withholding::withhold,
 };

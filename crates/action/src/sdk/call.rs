@@ -50,6 +50,8 @@ pub(crate) struct Called {
     /// The service's no, in our words.
     pub(crate) refused: Option<SafeText>,
     pub(crate) data: Value,
+    /// Whether it is known what of it is a credential, or rows of a database, which are what was asked for.
+    pub(crate) is_of_models: bool,
 }
 
 /// What an agent wants of a service.
@@ -106,7 +108,7 @@ pub(crate) async fn call(
     let data = providers.data(provider, service, operation, &answer);
     let refused = providers.fails(provider, service, operation, &answer);
     let refused = refused.then(|| refusal(&answer));
-    Ok(Called { refused, data })
+    Ok(Called { refused, data, is_of_models: provider == "aws" })
 }
 
 /// A call that an agent wants, checked as far as its parameters say without a value.
@@ -181,10 +183,10 @@ async fn query(
     remember(trusted.known(vec![draft.to.password.clone()]));
     let query = draft.with(&values, work.action.timeout(), max_answer);
     match services.databases.query(query).await {
-        Ok(rows) => Ok(Called { refused: None, data: postgres::data(&rows) }),
+        Ok(rows) => Ok(Called { refused: None, data: postgres::data(&rows), is_of_models: true }),
         Err(DatabaseFault::Refused(refusal)) => {
             let refused = Some(refusal.words());
-            Ok(Called { refused, data: postgres::refused(refusal) })
+            Ok(Called { refused, data: postgres::refused(refusal), is_of_models: true })
         }
         Err(DatabaseFault::Stopped(error)) => Err(error),
     }

@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, fs, io::ErrorKind, path::Path};
 
 use keyless_core::{Code, Error, SafeText, database::DATABASE_PROVIDER};
+use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
 
 use super::{
@@ -162,9 +163,25 @@ pub(super) fn data(answer: &Answer) -> Value {
     if answer.body.is_empty() {
         return json!({"status": answer.status});
     }
+    let media_type = answer.header("content-type").unwrap_or_default();
+    if media_type.trim_start().starts_with("application/x-www-form-urlencoded") {
+        return pairs(&answer.body);
+    }
     serde_json::from_slice(&answer.body).unwrap_or_else(
         |_| json!({"status": answer.status, "body": String::from_utf8_lossy(&answer.body)}),
     )
+}
+
+/// A form, as a service answers with one (RFC 6749's ancestors do), by its names.
+fn pairs(body: &[u8]) -> Value {
+    let text = String::from_utf8_lossy(body);
+    let decoded =
+        |text: &str| percent_decode_str(&text.replace('+', " ")).decode_utf8_lossy().into_owned();
+    let pair = |pair: &str| {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        (decoded(name), Value::String(decoded(value)))
+    };
+    Value::Object(text.split('&').filter(|pair| !pair.is_empty()).map(pair).collect())
 }
 
 /// Names that are no file's to take.
@@ -424,6 +441,18 @@ mod tests {
         assert_eq!(told.code(), Code::ProviderNotConfigured);
         assert!(told.message().contains("its file bad.json can't be used"), "{told:?}");
         assert!(!told.message().contains(&*folder.path().to_string_lossy()), "{told:?}");
+    }
+
+    #[test]
+    fn a_form_is_data_by_its_names() {
+        let answer = |media_type: &str| Answer {
+            status: 200,
+            headers: vec![("content-type".to_owned(), media_type.to_owned().into())],
+            body: b"access_token=a%2Bb&scope=x+y&".to_vec().into(),
+        };
+        let form = data(&answer("application/x-www-form-urlencoded; charset=utf-8"));
+        assert_eq!(form, json!({"access_token": "a+b", "scope": "x y"}));
+        assert_eq!(data(&answer("text/plain"))["status"], 200);
     }
 
     /// Before a value is opened, and a use of a grant taken.

@@ -7,6 +7,7 @@ mod aws_services;
 
 use std::{fs, thread};
 
+use keyless_testkit::Handler;
 use serde_json::{Value, json};
 
 use crate::{
@@ -402,6 +403,29 @@ fn a_service_is_called_and_its_credential_stays_here() {
     let response: Value = serde_json::from_slice(&granted.stdout).unwrap();
     assert_eq!(response["status"], "success", "{response}");
     world.assert_received(&acme);
+}
+
+/// One that nobody knew before the answer, so that no cleaning finds it.
+#[test]
+fn a_credential_that_a_service_gives_out_is_withheld_and_on_record() {
+    let mut world = World::with_store();
+    world.add("team/github/token", &["--to", "api.github.com"]).ok();
+    let minted = "q7ZtPm42LxVa93KdRs8w";
+    let hook = json!({"id": 7, "next_page_token": "k2WqRz81", "config": {"secret": minted}});
+    let _github = world.origin_of("api.github.com", Handler::text(hook.to_string()));
+    world.write_config();
+    let call = json!({
+        "type": "sdk_proxy", "provider": "github", "service": "rest", "operation": "GET /hooks/7",
+        "parameters": {}, "credentials_ref": "{{nl:github/TOKEN}}"
+    });
+    let response = submit(&world, &[call]).remove(0);
+    let told = json!({"id": 7, "next_page_token": "k2WqRz81", "config": {"secret": "[withheld]"}});
+    assert_eq!(response["result"]["data"], told, "{response}");
+    let words = "withheld, since it looks like a credential: config.secret";
+    assert_eq!(response["warnings"], json!([words]));
+    let log = world.log();
+    let noted = |entry: &&Value| entry["detail"]["note"] == words && entry["action"] == "sdk_proxy";
+    assert!(log.iter().any(|entry| noted(&entry)), "{log:?}");
 }
 
 fn request_text(action: &Value) -> String {

@@ -9,7 +9,7 @@ mod told;
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
-use keyless_action::runs_command;
+use keyless_action::{runs_command, withheld_in_words};
 use keyless_core::{
     ActionType, Code, Handle, HandleTarget, SafeText, SecretPath,
     action::{Action, ActionResponse, Deed, Status, TemplateSource},
@@ -212,7 +212,9 @@ impl NlService {
         (mut response, redacted_count): (ActionResponse, u64),
         fault: Option<NlFault>,
     ) -> Outcome {
-        let (note, has_begun) = (course.redacted_forms().or(course.note), course.ran);
+        let notes: Vec<String> = course.redacted_forms().into_iter().chain(course.note).collect();
+        let note = (!notes.is_empty()).then(|| notes.join("; "));
+        let has_begun = course.ran;
         let end = End {
             code: fault.as_ref().map(NlFault::code),
             rule_id: fault.as_ref().and_then(|fault| text(fault, "rule_id")),
@@ -504,6 +506,7 @@ impl NlService {
             outcome.warnings.push("under a delegation a rendered file goes with its action".into());
         }
         course.redacted.clone_from(&outcome.redactions);
+        course.note = course.note.take().or(withheld_in_words(&outcome.withheld));
         course.stopped = stopped(outcome.exit);
         drop(running);
         Ok(outcome)

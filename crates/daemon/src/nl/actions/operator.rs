@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
-use keyless_action::Limits;
+use keyless_action::{Limits, withheld_in_words};
 use keyless_core::{
     Code, Destination, Error, Grace, SafeText,
     action::{
@@ -169,6 +169,7 @@ impl OwnActions {
         end.used = true;
         let outcome = self.session.run(order).await?;
         end.stopped = stopped(outcome.exit);
+        end.note = end.note.take().or(withheld_in_words(&outcome.withheld));
         response.secrets_used = names;
         let (executed_at, completed_at) = (outcome.executed_at, outcome.completed_at);
         response.timing = Some(Timing::new(account.begun, resolved_at, executed_at, completed_at));
