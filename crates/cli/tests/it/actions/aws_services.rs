@@ -100,6 +100,22 @@ fn aws_is_called_by_its_own_protocols() {
     assert!(!aws.log().contains("BAD"), "{}", aws.log());
 }
 
+/// S3 stores names: no part of Keyless takes one for a path.
+#[test]
+fn a_key_of_s3_arrives_as_it_is() {
+    let mut world = World::with_store();
+    let credential = format!("{ID}:{}", world.canary.value());
+    let add = ["secret", "add", "braincol/production/aws/credentials", "--value-stdin"];
+    world.keyless(&add).stdin(credential).run().ok();
+    let s3 = world.origin("s3.us-east-1.amazonaws.com");
+    world.write_config();
+    let key = json!({"Bucket": "my-data-bucket", "Key": "a/../b//./c"});
+    let response = submit(&world, &[call("s3", "get_object", &key)]).remove(0);
+    assert_eq!(response["status"], "success", "{response}");
+    let requests = format!("{:?}", s3.requests());
+    assert!(requests.contains("/my-data-bucket/a/../b//./c"), "{requests}");
+}
+
 #[test]
 fn aws_says_no_in_its_own_words_and_what_hands_out_credentials_is_withheld() {
     let (world, aws) = with_aws("sts ec2 lambda s3");
