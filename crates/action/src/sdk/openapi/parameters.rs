@@ -14,14 +14,17 @@ use crate::sdk::{
 /// Those that OpenAPI has documents say elsewhere; a parameter of such a name means nothing (section 4.8.12).
 const SAID_ELSEWHERE: [&str; 3] = ["accept", "authorization", "content-type"];
 /// The connection's own.
-const NOT_SENT: [&str; 9] = [
+const NOT_SENT: [&str; 12] = [
     "connection",
     "content-length",
     "cookie",
     "expect",
     "host",
     "keep-alive",
+    "proxy-authorization",
+    "proxy-connection",
     "te",
+    "trailer",
     "transfer-encoding",
     "upgrade",
 ];
@@ -77,6 +80,7 @@ pub(super) fn read(
             |called: Option<&str>| called.is_some_and(|called| called.eq_ignore_ascii_case(&name));
         let lower = name.to_ascii_lowercase();
         let place = match &*place {
+            // What need not be there, nobody gives; who does is refused by its name.
             "cookie" if item["required"] == true => {
                 return Err(format!("its parameter {name} is a cookie, which is not sent"));
             }
@@ -84,7 +88,10 @@ pub(super) fn read(
             "header" if SAID_ELSEWHERE.contains(&&*lower) => continue,
             "header" if is_own(auth.map(|auth| auth.header.as_str())) => continue,
             "header" if NOT_SENT.contains(&&*lower) || !is_header(&name) => {
-                return Err(format!("its parameter {name} is no header that can be set"));
+                if item["required"] == true {
+                    return Err(format!("its parameter {name} is no header that can be set"));
+                }
+                continue;
             }
             "header" => Place::Header,
             "path" if !path.contains(&format!("{{{name}}}")) => {

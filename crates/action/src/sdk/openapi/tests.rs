@@ -137,7 +137,8 @@ fn a_credential_goes_where_the_operation_wants_it_or_nowhere() {
 #[test]
 fn what_is_not_declared_is_refused_with_what_is() {
     let own = document(&json!({"/a/{id}": {
-        "parameters": [{"name": "page", "in": "query"}, {"name": "authorization", "in": "header"}],
+        "parameters": [{"name": "page", "in": "query"}, {"name": "authorization", "in": "header"},
+            {"name": "Host", "in": "header"}, {"name": "sid", "in": "cookie"}],
         "get": {"operationId": "get", "parameters": [{"$ref": "#/components/parameters/trace"}]},
         "post": {"operationId": "post"},
         "put": {"operationId": "put", "requestBody": {"content": {"application/json": {"schema": {
@@ -148,7 +149,7 @@ fn what_is_not_declared_is_refused_with_what_is() {
     let given = json!({"id": 1, "page": 2, "X-Trace": "t"});
     let got = format!("GET api.test:443/v1/a/1?page=2 | x-trace: t{BEARER}");
     assert_eq!(line(&own, "get", given), got);
-    for name in ["_method", "Host", "x-trace", "authorization"] {
+    for name in ["_method", "Host", "sid", "x-trace", "authorization"] {
         let refused = refused(&own, "get", json!({"id": 1, name: "x"}));
         let words = format!("has no parameter {name}; it takes X-Trace, id, page");
         assert!(refused.contains(&words), "{refused}");
@@ -233,7 +234,10 @@ fn what_can_not_be_sent_as_it_says_is_refused_where_it_stands() {
         (parameter(json!({"$ref": "other.json#/a"})), "out of the document: other.json#/a"),
         (parameter(json!({"$ref": "#/components/none"})), "leads nowhere"),
         (parameter(json!({"name": "s", "in": "cookie", "required": true})), "is a cookie"),
-        (parameter(json!({"name": "Host", "in": "header"})), "no header that can be set"),
+        (
+            parameter(json!({"name": "Host", "in": "header", "required": true})),
+            "no header that can be set",
+        ),
         (parameter(json!({"name": "x", "in": "path"})), "its path has no {x}"),
         (parameter(json!({"name": "id", "in": "query"})), "two of its parameters are called id"),
         (parameter(json!({"name": "id", "in": "path", "style": "matrix"})), "style `matrix`"),
