@@ -31,11 +31,11 @@ pub(crate) struct Prepared {
 
 /// Finds what is wrong with an action, `act_…`, before anything is opened for it; of a call of a service gives what
 /// was checked, which is what is sent.
-pub(crate) fn check<'p>(
+pub(crate) fn check(
     deed: &Deed,
     action_id: &str,
-    providers: &'p Providers,
-) -> Result<Option<Draft<'p>>, Error> {
+    providers: &Providers,
+) -> Result<Option<Draft>, Error> {
     match deed {
         Deed::Exec { template } => fits(template)?,
         Deed::InjectStdin { command, .. } | Deed::InjectTempfile { command, .. } => fits(command)?,
@@ -43,7 +43,7 @@ pub(crate) fn check<'p>(
             kept::output_path(output_path.as_deref(), action_id)?;
         }
         Deed::Delegate { delegated_action, .. } => {
-            return check(&delegated_action.deed, action_id, providers);
+            check(&delegated_action.deed, action_id, providers)?;
         }
         Deed::SdkProxy { provider, service, operation, parameters, .. } => {
             let parameters = parameters.clone();
@@ -78,7 +78,7 @@ pub(crate) fn prepare(
     shelf: &Shelf,
 ) -> Result<Option<Prepared>, Error> {
     let mut preparing = Preparing::new(work, materials);
-    let (template, files) = match &work.action.deed {
+    let (template, files) = match &work.action().deed {
         Deed::Exec { template } => (template, None),
         Deed::InjectStdin { command, secret_ref } => {
             preparing.feed(secret_ref)?;
@@ -289,7 +289,7 @@ pub(crate) fn render(
     materials: &Materials,
     life: std::time::Duration,
 ) -> Result<Option<(Rendered, u64, Vec<String>)>, Error> {
-    let Deed::Template { source, output_path } = &work.action.deed else { return Ok(None) };
+    let Deed::Template { source, output_path } = &work.action().deed else { return Ok(None) };
     let TemplateSource::Inline(text) = source else {
         return Err(Error::with(Code::Internal, "the template's file was not read".into()));
     };

@@ -54,13 +54,39 @@ impl Default for Limits {
     }
 }
 
+/// An action that was [checked](Executor::check), and of a call of a service what would be sent, before its values are
+/// in it: what was judged is what is done.
+#[derive(Clone, Debug)]
+pub struct Checked {
+    action: Action,
+    draft: Option<Draft>,
+}
+
+impl Checked {
+    /// What is to be done.
+    pub fn action(&self) -> &Action {
+        &self.action
+    }
+
+    /// Finds whether the secret that a service is called with may go there, as far as it shows without the value.
+    pub fn check_destination(&self, bounds: &BoundTo<'_>) -> Result<(), Error> {
+        self.draft.as_ref().map_or(Ok(()), |draft| draft.check_destination(bounds))
+    }
+
+    /// An action of a test that runs something.
+    #[cfg(test)]
+    pub(crate) fn unchecked(action: Action) -> Self {
+        Self { action, draft: None }
+    }
+}
+
 /// One action that may be done.
 #[derive(Clone, Debug)]
 pub struct Work {
     /// `act_…`.
     pub action_id: String,
-    /// What is to be done; a template with its text.
-    pub action: Action,
+    /// What is to be done, as it was checked; a template with its text.
+    pub checked: Checked,
     /// The secret of each handle, of those in [rendered files](Executor::kept_in) as well.
     pub secrets: Vec<Entrusted>,
     /// The rendered files that it was judged with, by the actions that made them.
@@ -80,13 +106,19 @@ impl Work {
         let action = serde_json::json!({"type": "exec", "template": "true"});
         Self {
             action_id: "act_1".to_owned(),
-            action: serde_json::from_value(action).expect("an action"),
+            checked: Checked::unchecked(serde_json::from_value(action).expect("an action")),
             secrets: Vec::new(),
             kept: Vec::new(),
             allowed_hosts: Vec::new(),
             permissions: Vec::new(),
             working_directory: None,
         }
+    }
+}
+
+impl Work {
+    pub(crate) fn action(&self) -> &Action {
+        &self.checked.action
     }
 }
 
@@ -138,16 +170,6 @@ pub struct Services {
     pub databases: Arc<dyn Databases>,
 }
 
-/// An action that was checked; of a call of a service what would be sent, before its values are in it.
-pub struct Checked<'e>(Option<Draft<'e>>);
-
-impl Checked<'_> {
-    /// Finds whether the secret that a service is called with may go there, as far as it shows without the value.
-    pub fn check_destination(&self, bounds: &BoundTo<'_>) -> Result<(), Error> {
-        self.0.as_ref().map_or(Ok(()), |draft| draft.check_destination(bounds))
-    }
-}
-
 /// Does one agent's actions.
 pub struct Executor {
     services: Services,
@@ -171,8 +193,9 @@ impl Executor {
     }
 
     /// Finds what is wrong with an action, `act_…`, as far as it shows without a value.
-    pub fn check(&self, deed: &Deed, action_id: &str) -> Result<Checked<'_>, Error> {
-        check(deed, action_id, &self.services.providers).map(Checked)
+    pub fn check(&self, action: &Action, action_id: &str) -> Result<Checked, Error> {
+        let draft = check(&action.deed, action_id, &self.services.providers)?;
+        Ok(Checked { action: action.clone(), draft })
     }
 
     /// The rendered files that an action's command names, as things are now. It uses the secrets in them as much as
@@ -249,8 +272,6 @@ impl Executor {
         berth: Option<Box<dyn Berth>>,
         release: &dyn Release,
     ) -> Result<Outcome, Error> {
-        // What can't be run opens nothing.
-        let Checked(draft) = self.check(&work.action.deed, &work.action_id)?;
         let materials = Materials::fetch(&work.secrets, release).await?;
         self.remember(materials.known());
         let rendered = render(work, &materials, self.limits.rendered_life)?;
@@ -265,7 +286,7 @@ impl Executor {
             };
             return Ok(Outcome { warnings, ..Outcome::done(result) });
         }
-        if let (ActionType::SdkProxy, Some(draft)) = (work.action.kind(), draft) {
+        if let Some(draft) = work.checked.draft.clone() {
             return self.call_service(draft, work, &materials).await;
         }
         // A person may have been asked for the values: what held before that may not hold now.
@@ -274,14 +295,14 @@ impl Executor {
             Some((berth, prepared)) => self.carry_out(work, berth, prepared).await,
             None => Err(Error::with(
                 Code::ActionUnknown,
-                SafeText::words("nothing runs for ").and(work.action.kind().as_str()),
+                SafeText::words("nothing runs for ").and(work.action().kind().as_str()),
             )),
         }
     }
 
     async fn call_service(
         &self,
-        draft: Draft<'_>,
+        draft: Draft,
         work: &Work,
         materials: &Materials,
     ) -> Result<Outcome, Error> {
@@ -319,7 +340,7 @@ impl Executor {
         let mut outcome = self.cleaned(ended, bounds.time).await?;
         let mut cleaner = self.cleaner();
         outcome.warnings = warnings.iter().map(|warning| cleaner.text(warning)).collect();
-        if outcome.status == Status::Timeout && bounds.time < work.action.timeout() {
+        if outcome.status == Status::Timeout && bounds.time < work.action().timeout() {
             let seconds = bounds.time.as_secs();
             outcome.warnings.push(format!(
                 "a command with a value in a file takes {seconds} s at most, whatever timeout_ms says"
@@ -329,9 +350,9 @@ impl Executor {
     }
 
     fn bounds(&self, work: &Work) -> Bounds {
-        let time = match work.action.kind() {
-            ActionType::InjectTempfile => work.action.timeout().min(self.limits.tempfile_life),
-            _ => work.action.timeout(),
+        let time = match work.action().kind() {
+            ActionType::InjectTempfile => work.action().timeout().min(self.limits.tempfile_life),
+            _ => work.action().timeout(),
         };
         Bounds { time, grace: self.limits.grace, output: self.limits.output }
     }

@@ -7,6 +7,7 @@ use serde_json::json;
 
 use super::*;
 use crate::{
+    Checked,
     cleaning::{Cleaner, Sought},
     ports::{Edition, Entrusted},
 };
@@ -27,7 +28,7 @@ fn materials(value: &[u8]) -> Materials {
 fn work(action: serde_json::Value) -> Work {
     Work {
         action_id: "act_1".to_owned(),
-        action: serde_json::from_value(action).unwrap(),
+        checked: Checked::unchecked(serde_json::from_value(action).unwrap()),
         secrets: Vec::new(),
         allowed_hosts: Vec::new(),
         kept: vec!["act_1".to_owned()],

@@ -116,7 +116,7 @@ fn executor() -> Executor {
 fn work(action: serde_json::Value) -> Work {
     Work {
         action_id: "act_1".to_owned(),
-        action: serde_json::from_value(action).unwrap(),
+        checked: Checked::unchecked(serde_json::from_value(action).unwrap()),
         secrets: Vec::new(),
         allowed_hosts: Vec::new(),
         kept: Vec::new(),

@@ -146,6 +146,7 @@ impl Aws {
 }
 
 /// A checked call of AWS's: its protocol writes values into what is signed, so that it is written once those are there.
+#[derive(Clone, Debug)]
 pub(super) struct Draft {
     service: Arc<Service>,
     title: String,

@@ -65,14 +65,14 @@ pub(crate) struct Wanted<'a> {
 /// Does an `sdk_proxy` action that was checked. What the service may echo goes to `remember` before anything is sent,
 /// so that it is known whatever comes of it.
 pub(crate) async fn call(
-    draft: Draft<'_>,
+    draft: Draft,
     work: &Work,
     materials: &Materials,
     services: &Services,
     max_answer: usize,
     remember: &(dyn Fn(Vec<Known>) + Sync),
 ) -> Result<Called, Error> {
-    let Deed::SdkProxy { provider, service, operation, credentials_ref, .. } = &work.action.deed
+    let Deed::SdkProxy { provider, service, operation, credentials_ref, .. } = &work.action().deed
     else {
         return Err(Code::Internal.into());
     };
@@ -101,7 +101,7 @@ pub(crate) async fn call(
         }
     };
     let bounds = trusted.bounds();
-    let call = request.judged(&bounds, belongs, (work.action.timeout(), max_answer))?;
+    let call = request.judged(&bounds, belongs, (work.action().timeout(), max_answer))?;
     remember(trusted.known(parts(credential)));
     let answer = services.http.send(call).await?;
     let providers = &services.providers;
@@ -112,20 +112,22 @@ pub(crate) async fn call(
 }
 
 /// A call that an agent wants, checked as far as its parameters say without a value.
-pub(crate) struct Draft<'p> {
-    pub(super) of: Of<'p>,
+#[derive(Clone, Debug)]
+pub(crate) struct Draft {
+    pub(super) of: Of,
     /// The category whose secrets belong at this provider's host, if it has one of its own.
-    pub(super) category: Option<&'p str>,
+    pub(super) category: Option<String>,
 }
 
 /// The ways in which services are called.
-pub(super) enum Of<'p> {
+#[derive(Clone, Debug)]
+pub(super) enum Of {
     Aws(aws::Draft),
     Database(postgres::Statement),
-    Http(request::Draft<'p>),
+    Http(request::Draft),
 }
 
-impl Draft<'_> {
+impl Draft {
     /// Finds whether a secret may go where the call with it would, as far as that shows without its value: AWS's may name
     /// the region, a database's is its URL. What may come of a person's word is not refused here.
     pub(crate) fn check_destination(&self, bounds: &BoundTo<'_>) -> Result<(), Error> {
@@ -138,7 +140,7 @@ impl Draft<'_> {
     }
 
     fn belongs(&self, path: &SecretPath) -> bool {
-        self.category.is_some_and(|category| path.category() == category)
+        self.category.as_deref() == Some(path.category())
     }
 }
 
@@ -181,7 +183,7 @@ async fn query(
     let values = draft.values().iter().map(|value| filling.value(value));
     let values: Vec<Value> = values.collect::<Result<_, _>>()?;
     remember(trusted.known(vec![draft.to.password.clone()]));
-    let query = draft.with(&values, work.action.timeout(), max_answer);
+    let query = draft.with(&values, work.action().timeout(), max_answer);
     match services.databases.query(query).await {
         Ok(rows) => Ok(Called { refused: None, data: postgres::data(&rows), is_of_models: true }),
         Err(DatabaseFault::Refused(refusal)) => {

@@ -110,7 +110,7 @@ impl Document {
     }
 
     /// A call of an operation, as far as its parameters say without a value.
-    pub(super) fn draft(&self, wanted: Wanted<'_>) -> Result<Draft<'_>, Error> {
+    pub(super) fn draft(&self, wanted: Wanted<'_>) -> Result<Draft, Error> {
         let named = || {
             SafeText::default().as_they_wrote(&self.name).and(".").as_they_wrote(wanted.operation)
         };
@@ -131,7 +131,7 @@ impl Document {
 }
 
 impl Operation {
-    fn draft(&self, mut given: Map<String, Value>) -> Result<Draft<'_>, Error> {
+    fn draft(&self, mut given: Map<String, Value>) -> Result<Draft, Error> {
         // A member that the body has to have, though a parameter is called so too, is in both.
         let shared = self.body.as_ref().map(|body| body.shared(&given)).unwrap_or_default();
         for (name, parameter) in &self.parameters {
@@ -169,8 +169,8 @@ impl Operation {
             query,
             headers,
             body,
-            auth: self.auth.as_ref(),
-            withheld: &[],
+            auth: self.auth.clone(),
+            withheld: Vec::new(),
         };
         draft.checked()
     }

@@ -38,6 +38,7 @@ pub trait Databases: Send + Sync + 'static {
 }
 
 /// A statement with its parameters as the agent wrote them.
+#[derive(Clone, Debug)]
 pub(super) struct Statement {
     text: String,
     values: Vec<Value>,

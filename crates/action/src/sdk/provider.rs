@@ -93,7 +93,7 @@ fn authorization() -> String {
 impl Provider {
     /// A call of an operation, as far as its parameters say without a value: whether there is such an operation, whether
     /// all of its address is given, whether it may be called, and whether what it makes can be sent at all.
-    pub(super) fn draft(&self, wanted: Wanted<'_>) -> Result<Draft<'_>, Error> {
+    pub(super) fn draft(&self, wanted: Wanted<'_>) -> Result<Draft, Error> {
         let Wanted { service, operation, mut parameters, .. } = wanted;
         let operation = self.operation(service, operation)?;
         let words = [("service", wanted.service), ("operation", wanted.operation)];
@@ -122,7 +122,8 @@ impl Provider {
             self.body(parameters)
         };
         let query = query.into_iter().map(|(name, text)| (name, Written::text(text))).collect();
-        let (method, auth, withheld) = (operation.method, Some(&self.auth), &*self.withheld);
+        let (method, auth, withheld) =
+            (operation.method, Some(self.auth.clone()), self.withheld.clone());
         let draft =
             Draft { scheme, authority, method, prefix, path, query, headers, body, auth, withheld };
         draft.checked()

@@ -82,13 +82,15 @@ impl Providers {
     }
 
     /// A call of an operation, as far as its parameters say without a value.
-    pub(crate) fn draft(&self, wanted: Wanted<'_>) -> Result<Draft<'_>, Error> {
+    pub(crate) fn draft(&self, wanted: Wanted<'_>) -> Result<Draft, Error> {
         match wanted.provider {
             DATABASE_PROVIDER => {
                 let statement = postgres::Statement::new(wanted)?;
                 Ok(Draft { of: Of::Database(statement), category: None })
             }
-            "aws" => Ok(Draft { of: Of::Aws(self.aws.draft(wanted)?), category: Some("aws") }),
+            "aws" => {
+                Ok(Draft { of: Of::Aws(self.aws.draft(wanted)?), category: Some("aws".to_owned()) })
+            }
             // A service of `http` is one of the operator's: no category is called after it.
             "http" => {
                 let service = wanted.service;
@@ -101,7 +103,10 @@ impl Providers {
                 let draft = provider.draft(wanted)?;
                 // Not where an agent's word is part of the host.
                 let has_own_host = !provider.base.contains('{');
-                Ok(Draft { of: Of::Http(draft), category: has_own_host.then_some(&*provider.name) })
+                Ok(Draft {
+                    of: Of::Http(draft),
+                    category: has_own_host.then(|| provider.name.clone()),
+                })
             }
         }
     }

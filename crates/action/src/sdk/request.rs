@@ -97,8 +97,8 @@ impl Request {
 }
 
 /// A checked call of an HTTP service, in which placeholders stand where values will.
-#[derive(Clone)]
-pub(super) struct Draft<'p> {
+#[derive(Clone, Debug)]
+pub(super) struct Draft {
     pub(super) scheme: Scheme,
     pub(super) authority: Authority,
     pub(super) method: String,
@@ -109,13 +109,13 @@ pub(super) struct Draft<'p> {
     pub(super) headers: Vec<(String, String)>,
     pub(super) body: Body,
     /// Where the credential goes; nothing where the operation takes none.
-    pub(super) auth: Option<&'p Auth>,
+    pub(super) auth: Option<Auth>,
     /// What of the service's is not called, by paths without what all begin with.
-    pub(super) withheld: &'p [String],
+    pub(super) withheld: Vec<String>,
 }
 
 /// A piece of a path.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(super) enum Piece {
     /// As it is written.
     Fixed(String),
@@ -124,7 +124,7 @@ pub(super) enum Piece {
 }
 
 /// What stands for a parameter in a query or a form.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(super) struct Written {
     pub(super) parts: Vec<Part>,
     /// What stands between them.
@@ -132,21 +132,21 @@ pub(super) struct Written {
 }
 
 /// A part of what stands for a parameter.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(super) enum Part {
     Json(Value),
     Text(String),
 }
 
 /// What a request carries.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(super) enum Body {
     Form { media_type: String, pairs: Vec<(String, Written)> },
     Json { media_type: String, members: Map<String, Value> },
     None,
 }
 
-impl Draft<'_> {
+impl Draft {
     /// Finds whether the request can be sent at all, and may be, as it is before values are filled in.
     pub(super) fn checked(self) -> Result<Self, Error> {
         let request = self.request(NO_CREDENTIAL)?;
@@ -224,7 +224,7 @@ impl Draft<'_> {
             Body::None => Vec::new(),
         };
         let mut query = joined(&self.query);
-        if let Some(auth) = self.auth {
+        if let Some(auth) = &self.auth {
             auth.put(credential, &mut headers, &mut query)?;
         }
         let mark = if query.is_empty() { "" } else { "?" };

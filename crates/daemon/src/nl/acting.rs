@@ -3,10 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
-use keyless_action::Kept;
+use keyless_action::{Checked, Kept};
 use keyless_core::{
     Code, Destination, Error,
-    action::Deed,
+    action::{Action, Deed},
     agent::{AgentState, Aid, InstanceId, LifecycleAuthority},
     audit,
 };
@@ -167,13 +167,13 @@ impl Acting {
     /// As [`ActionSession::could_run`].
     pub(super) async fn could_run(
         &self,
-        deed: &Deed,
+        action: &Action,
         action_id: &str,
         meant: &[Meant],
         hosts: Option<&[Destination]>,
-    ) -> Result<(), Error> {
+    ) -> Result<Checked, Error> {
         let secrets = meant.iter().map(|meant| (&meant.handle, &meant.path));
-        self.session.could_run(deed, action_id, secrets, hosts).await
+        self.session.could_run(action, action_id, secrets, hosts).await
     }
 
     /// Does an action, as [`ActionSession::run_at`]. It ends, with all that it has started, when the agent is no more.

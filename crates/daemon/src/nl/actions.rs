@@ -16,7 +16,7 @@ mod versions;
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 use keyless_action::{
-    BoundTo, Edition, Entrusted, Entry, Executor, Kept, Limits, Work, runs_command,
+    BoundTo, Checked, Edition, Entrusted, Entry, Executor, Kept, Limits, Work, runs_command,
 };
 use keyless_core::{
     ActionType, Allowed, Code, Destination, Error, Grace, Handle, SafeText, SecretPath, SessionKey,
@@ -67,8 +67,8 @@ pub struct ActionOrder {
     pub action_id: String,
     /// Joins the entries of the log about it, `req-…`.
     pub correlation_id: String,
-    /// What is to be done; the text of a template's file is in it.
-    pub action: Action,
+    /// What is to be done, as [`ActionSession::could_run`] gave it; the text of a template's file is in it.
+    pub checked: Checked,
     /// The verdict about the secret of each handle, of those in rendered files as well.
     pub allowed: Vec<(Handle, Allowed)>,
     /// The rendered files that it was judged with, by the actions that made them.
@@ -120,12 +120,12 @@ impl ActionSession {
     /// called at `hosts` and where its secret names; nothing says that these are not known yet.
     pub(super) async fn could_run<'a>(
         &self,
-        deed: &Deed,
+        action: &Action,
         action_id: &str,
         secrets: impl Iterator<Item = (&'a Handle, &'a SecretPath)>,
         hosts: Option<&[Destination]>,
-    ) -> Result<(), Error> {
-        let checked = self.executor.check(deed, action_id)?;
+    ) -> Result<Checked, Error> {
+        let checked = self.executor.check(action, action_id)?;
         for (handle, path) in secrets {
             let secret = self.broker.vault().show(path).await?;
             if secret.is_compromised() {
@@ -138,14 +138,15 @@ impl ActionSession {
                 let words = words.as_they_wrote(handle.as_written());
                 return Err(Error::with(Code::SecretCompromised, words));
             }
-            if let (Deed::SdkProxy { credentials_ref, .. }, Some(allowed_hosts)) = (deed, hosts)
+            if let (Deed::SdkProxy { credentials_ref, .. }, Some(allowed_hosts)) =
+                (&action.deed, hosts)
                 && Handle::parse_alone("credentials_ref", credentials_ref).as_ref() == Ok(handle)
             {
                 let rule = secret.metadata.egress.as_ref();
                 checked.check_destination(&BoundTo { path, rule, allowed_hosts })?;
             }
         }
-        Ok(())
+        Ok(checked)
     }
 
     /// The rendered files that an action's command names: what is in them is used by it. `grants` know whether what
@@ -168,7 +169,7 @@ impl ActionSession {
     ) -> Result<ActionOutcome, Error> {
         // What is opened is on record first, which takes a while.
         let working_directory = order.working_directory.as_deref();
-        let berth = runs_command(&order.action.deed)
+        let berth = runs_command(&order.checked.action().deed)
             .then(|| self.jails.berth(working_directory, order.foresight));
         let mut secrets = Vec::with_capacity(order.allowed.len());
         let mut allowed = Vec::with_capacity(order.allowed.len());
@@ -180,7 +181,7 @@ impl ActionSession {
             let given = versions::older(self.broker.vault(), &handle, &path, self.grace).await?;
             let version = given.map(|given| given.version);
             let metadata = secret.metadata;
-            let entry = entry(order.action.kind(), &metadata);
+            let entry = entry(order.checked.action().kind(), &metadata);
             if entry == Entry::Placeholder {
                 forms.insert(path.clone(), metadata.placeholder.form());
             }
@@ -194,7 +195,7 @@ impl ActionSession {
             &self.agent,
             &SessionKey::from_random(**self.key),
             release::Of {
-                kind: order.action.kind(),
+                kind: order.checked.action().kind(),
                 action_id: order.action_id.clone(),
                 correlation_id: order.correlation_id,
                 asking: order.asking,
@@ -207,7 +208,7 @@ impl ActionSession {
         );
         let work = Work {
             action_id: order.action_id,
-            action: order.action,
+            checked: order.checked,
             secrets,
             kept: order.kept,
             allowed_hosts: order.allowed_hosts,

@@ -71,7 +71,7 @@ impl NlService {
         }
         let footing = self.footing(caller, scope).await?;
         let session = self.session_of(caller)?;
-        session.could_run(&action.deed, &account.action_id, &meant, None).await?;
+        session.could_run(&action, &account.action_id, &meant, None).await?;
         if is_dry_run {
             return Ok(Done::Checked);
         }

@@ -9,7 +9,7 @@ mod told;
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
-use keyless_action::{runs_command, withheld_in_words};
+use keyless_action::{Checked, runs_command, withheld_in_words};
 use keyless_core::{
     ActionType, Code, Handle, HandleTarget, SafeText, SecretPath,
     action::{Action, ActionResponse, Deed, Status, TemplateSource},
@@ -278,7 +278,7 @@ impl NlService {
         // What can't be done takes nobody's time, and no use of a grant.
         let session = self.session_of(caller)?;
         let hosts = Some(allowance.allowed_hosts());
-        session.could_run(&action.deed, &account.action_id, &meant, hosts).await?;
+        let checked = session.could_run(&action, &account.action_id, &meant, hosts).await?;
         // Whatever a watched agent does waits for a person, as if its grant had said so.
         let is_asked = is_asked || band >= Band::Orange;
         if is_asked && !action.dry_run && !caller.was_asked_about() {
@@ -295,7 +295,7 @@ impl NlService {
             return Ok(Done::Checked);
         }
         let allowed = Allowed { meant, allowance, is_asked };
-        self.run(caller, &session, action, allowed, account, course)
+        self.run(caller, &session, checked, allowed, account, course)
             .await
             .map(|outcome| Done::Ran(Box::new(outcome)))
     }
@@ -464,7 +464,7 @@ impl NlService {
         &self,
         caller: &Caller,
         session: &Acting,
-        action: Action,
+        checked: Checked,
         Allowed { meant, allowance, .. }: Allowed,
         account: &Account,
         course: &mut Course,
@@ -486,7 +486,7 @@ impl NlService {
         let order = ActionOrder {
             action_id: account.action_id.clone(),
             correlation_id: account.correlation_id.clone(),
-            action,
+            checked,
             allowed,
             kept: course.kept.iter().map(|file| file.made_by.clone()).collect(),
             allowed_hosts,

@@ -10,6 +10,7 @@ use serde_json::json;
 
 use super::*;
 use crate::{
+    executor::Checked,
     ports::{Edition, Entrusted, Entry},
     sdk::{Databases, Providers},
 };
@@ -102,7 +103,7 @@ fn remembered(
     });
     let work = Work {
         action_id: "act_1".to_owned(),
-        action: serde_json::from_value(action).unwrap(),
+        checked: Checked::unchecked(serde_json::from_value(action).unwrap()),
         secrets: Vec::new(),
         allowed_hosts: hosts.iter().map(|host| host.parse().unwrap()).collect(),
         kept: Vec::new(),
@@ -117,14 +118,14 @@ fn remembered(
     };
     let known = Mutex::new(Vec::<Known>::new());
     let remember = |more: Vec<Known>| known.lock().extend(more);
-    let called = draft(&services.providers, &work.action.deed).and_then(|draft| {
+    let called = draft(&services.providers, &work.action().deed).and_then(|draft| {
         call(draft, &work, &materials, &services, 1 << 20, &remember).now_or_never().unwrap()
     });
     let sent = sent.0.lock().clone();
     (called, sent, known.into_inner())
 }
 
-fn draft<'p>(providers: &'p Providers, deed: &Deed) -> Result<Draft<'p>, Error> {
+fn draft(providers: &Providers, deed: &Deed) -> Result<Draft, Error> {
     let Deed::SdkProxy { provider, service, operation, parameters, .. } = deed else { panic!() };
     providers.draft(Wanted { provider, service, operation, parameters: parameters.clone() })
 }

@@ -141,7 +141,8 @@ impl OwnActions {
         let names: Vec<String> = names.into_iter().collect();
         let secrets = resolved.iter().map(|(handle, path)| (handle, path));
         let hosts = Some(self.terms.allowed_hosts.as_slice());
-        self.session.could_run(&action.deed, &account.action_id, secrets, hosts).await?;
+        let id = &account.action_id;
+        let checked = self.session.could_run(&action, id, secrets, hosts).await?;
         if action.dry_run {
             response.status = Status::DryRunOk;
             response.secrets_validated = names;
@@ -156,7 +157,7 @@ impl OwnActions {
         let order = ActionOrder {
             action_id: response.action_id.clone(),
             correlation_id: account.correlation_id.clone(),
-            action,
+            checked,
             allowed,
             kept: kept.into_iter().map(|file| file.made_by).collect(),
             allowed_hosts: self.terms.allowed_hosts.clone(),
