@@ -294,7 +294,7 @@ pub(super) fn pieces(
         let word = words.iter().find(|(known, _)| *known == name).map(|(_, word)| *word);
         let said = match word {
             Some(word) => word.to_owned(),
-            None => parameters.remove(name).as_ref().and_then(scalar).ok_or_else(|| lacks(name))?,
+            None => scalar(name, parameters.remove(name).as_ref())?,
         };
         pieces.push(Piece::Fixed(before.to_owned()));
         pieces.push(Piece::Segment(said));
@@ -305,11 +305,15 @@ pub(super) fn pieces(
 }
 
 /// What can be one word of an address.
-fn scalar(value: &Value) -> Option<String> {
+fn scalar(name: &str, value: Option<&Value>) -> Result<String, Error> {
     match value {
-        Value::Array(_) | Value::Null | Value::Object(_) => None,
-        Value::String(text) if text.is_empty() => None,
-        scalar => Some(plain(scalar)),
+        None | Some(Value::Null) => Err(lacks(name)),
+        Some(Value::String(text)) if text.is_empty() => Err(lacks(name)),
+        Some(Value::Array(_) | Value::Object(_)) => {
+            let words = SafeText::words("a part of a path is a text or a number: ");
+            Err(Error::with(Code::BadRequest, words.as_they_wrote(name)))
+        }
+        Some(scalar) => Ok(plain(scalar)),
     }
 }
 
