@@ -176,9 +176,16 @@ impl Sealing {
         Ok(sealing)
     }
 
-    /// Whether the answer to this request is searched.
+    /// Whether the answer to this request is searched, and nothing of it passed on that can't be.
     pub fn applies(&self, at: &Authority, request: &RequestFacts) -> bool {
-        is_named(&self.at, at, request)
+        is_named(&self.at, at, &trimmed(request))
+    }
+
+    /// Whether it would be if the request had the method that is named: some endpoints take tokens' requests by others too.
+    pub fn applies_but_for_method(&self, at: &Authority, request: &RequestFacts) -> bool {
+        let request = trimmed(request);
+        let methods = self.at.methods().first().map_or(request.methods, |one| vec![one.clone()]);
+        is_named(&self.at, at, &RequestFacts { methods, ..request })
     }
 
     /// Whether it is about this host, whose TLS has to be intercepted for it.
@@ -204,6 +211,15 @@ impl Sealing {
     pub fn is_token(&self, field: &str) -> bool {
         self.fields().contains(&field)
     }
+}
+
+/// The same request without what some servers cut off the end of a path.
+fn trimmed(request: &RequestFacts) -> RequestFacts {
+    let mut path = request.path.as_str();
+    while let Some(shorter) = ["%20", "%09", "+"].iter().find_map(|end| path.strip_suffix(end)) {
+        path = shorter;
+    }
+    RequestFacts { path: path.to_owned(), ..request.clone() }
 }
 
 impl fmt::Display for OauthGrant {
@@ -320,7 +336,14 @@ mod tests {
         for path in ["//token", "/token/", "/Token", "/token.json", "/x/../token"] {
             assert!(sealing.applies(&at("auth.test:443"), &post(path)), "{path}");
         }
+        for path in ["/token%20", "/token+%20"] {
+            assert!(sealing.applies(&at("auth.test:443"), &post(path)), "{path}");
+        }
+        let get = RequestFacts { methods: vec!["GET".to_owned()], ..post("/token") };
+        assert!(!sealing.applies(&at("auth.test:443"), &get));
+        assert!(sealing.applies_but_for_method(&at("auth.test:443"), &get));
         assert!(!sealing.applies(&at("auth.test:443"), &post("/other")));
+        assert!(!sealing.applies_but_for_method(&at("auth.test:443"), &post("/other")));
         assert!(!sealing.applies(&at("api.test:443"), &post("/token")));
         assert!(sealing.names(&host("auth.test")));
         for (text, why) in [

@@ -64,6 +64,8 @@ pub struct RequestFacts {
 const METHODS: [&str; 3] = ["x-http-method", "x-http-method-override", "x-method-override"];
 /// The parameter of a query by which they do.
 const METHOD: &[u8] = b"_method";
+/// The longest name of one that is looked at.
+const MAX_NAME: usize = 64;
 /// Headers by which servers take another path (IIS, Symfony and their heirs).
 const PATHS: [&str; 2] = ["x-original-url", "x-rewrite-url"];
 
@@ -80,15 +82,44 @@ impl RequestFacts {
         methods.extend(Some(method.to_ascii_uppercase()).filter(|capitals| capitals != method));
         let mut has_other_path = false;
         for (name, value) in headers {
-            if METHODS.contains(&name) {
+            // WSGI, Rack and CGI make one name of both.
+            let name = name.replace('_', "-");
+            if METHODS.contains(&name.as_str()) {
                 methods.push(said_in_capitals(value));
             }
-            has_other_path |= PATHS.contains(&name);
+            has_other_path |= PATHS.contains(&name.as_str());
         }
-        let others = parameters.into_iter().filter(|(name, _)| name == METHOD);
-        methods.extend(others.map(|(_, value)| said_in_capitals(&value)));
+        for (name, value) in parameters {
+            // Some part them by a semicolon, too.
+            let mut rest = value.split(|byte| *byte == b';');
+            let first = rest.next().unwrap_or_default();
+            if is_method(&name) {
+                methods.push(said_in_capitals(first));
+            }
+            for other in rest {
+                let at = other.iter().position(|byte| *byte == b'=').unwrap_or(other.len());
+                if is_method(&other[..at]) {
+                    methods.push(said_in_capitals(other.get(at + 1..).unwrap_or_default()));
+                }
+            }
+        }
         Self { methods, path: path.to_owned(), has_other_path, calls: BodyCalls::default() }
     }
+}
+
+/// Whether a framework may take a parameter of this name for the method: PHP leaves out blanks before it, what follows a NUL
+/// and an index in brackets, and makes `_` of dots, blanks and other brackets.
+fn is_method(name: &[u8]) -> bool {
+    let name = name.trim_ascii_start();
+    let end = name.iter().position(|byte| *byte == 0).unwrap_or(name.len()).min(MAX_NAME);
+    let name = &name[..end];
+    let index = name.iter().skip(1).position(|byte| *byte == b'[').map(|at| at + 1);
+    let indexed = index.filter(|at| name[*at..].contains(&b']'));
+    let folded = name[..indexed.unwrap_or(name.len())].iter().map(|byte| match byte {
+        b'.' | b' ' | b'[' => b'_',
+        other => *other,
+    });
+    folded.eq(METHOD.iter().copied())
 }
 
 fn said_in_capitals(value: &[u8]) -> String {
@@ -134,6 +165,11 @@ pub enum RequestRuleError {
 }
 
 impl RequestRule {
+    /// The methods that it names; none: any.
+    pub(super) fn methods(&self) -> &[String] {
+        &self.methods
+    }
+
     /// Parses a line.
     pub fn parse(text: &str) -> Result<Self, RequestRuleError> {
         let mut words = text.split_ascii_whitespace();

@@ -26,7 +26,7 @@ use super::{
     hop,
     interim::{self, Line},
     renewal::Again,
-    seal::{self, Sealed},
+    seal::{self, Sealed, Sealers},
 };
 use crate::{
     account::Account,
@@ -94,14 +94,14 @@ impl<'a> Exchange<'a> {
         mut response: Response<Incoming>,
         connection: &mut Connection,
         account: &Account,
-        sealing: Option<Vec<usize>>,
+        sealing: Option<Sealers>,
     ) -> Result<Response<Sealed>, Refused> {
         account.answered(response.status());
         hop::check_transfer_coding(response.headers())?;
         hop::strip_response(response.headers_mut());
         match sealing {
-            Some(parents) => {
-                let sealing = Box::pin(seal::seal(self.task, &parents, response));
+            Some(sealers) => {
+                let sealing = Box::pin(seal::seal(self.task, &sealers, response));
                 Ok(connection.during(pin!(sealing)).await?)
             }
             None => Ok(response.map(Sealed::Untouched)),

@@ -38,24 +38,48 @@ pub(super) enum Sealed {
     Untouched(Incoming),
 }
 
-/// The secrets that have the tokens sealed which an answer to this request may mint; none where it may mint none.
-pub(super) fn sealing<B>(task: &Task<'_>, request: &Request<B>) -> Option<Vec<usize>> {
+/// Whose tokens an answer may mint.
+pub(super) struct Sealers {
+    /// The secrets that have them sealed.
+    parents: Vec<usize>,
+    /// The request is not one of those that are named, but for its method: what is no data passes.
+    only_data: bool,
+}
+
+/// Who has the tokens sealed which an answer to this request may mint; nobody where it may mint none.
+pub(super) fn sealing<B>(task: &Task<'_>, request: &Request<B>) -> Option<Sealers> {
     if !task.table.may_seal() {
         return None;
     }
     let facts = swap::said_of_head(request.method(), request.uri(), request.headers());
-    let sealing = task.table.sealing(task.authority, &facts);
-    (!sealing.is_empty()).then_some(sealing)
+    let parents = task.table.sealing(task.authority, &facts);
+    if !parents.is_empty() {
+        return Some(Sealers { parents, only_data: false });
+    }
+    let parents = task.table.sealing_but_for_method(task.authority, &facts);
+    (!parents.is_empty()).then_some(Sealers { parents, only_data: true })
 }
 
-/// Has every token of an answer kept that one of the secrets `parents` says is to be sealed.
+/// Whether an answer is JSON or a form, and no longer than one with tokens is.
+fn is_data(response: &Response<Incoming>) -> bool {
+    let content_type = response.headers().get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
+    let content_type = content_type.unwrap_or_default().to_ascii_lowercase();
+    let media_type = content_type.split(|byte| *byte == b';').next().unwrap_or_default();
+    let media_type = media_type.trim_ascii();
+    let is_short = response.body().size_hint().lower() <= MAX_ANSWER as u64;
+    let is_form = media_type == b"application/x-www-form-urlencoded";
+    is_short && (is_form || media_type.ends_with(b"json") || media_type.is_empty())
+}
+
+/// Has every token of an answer kept that one of the sealers says is to be sealed.
 pub(super) async fn seal(
     task: &Task<'_>,
-    parents: &[usize],
+    Sealers { parents, only_data }: &Sealers,
     response: Response<Incoming>,
 ) -> Result<Response<Sealed>, Error> {
     let table = &task.table;
-    if !response.status().is_success() || response.body().is_end_stream() {
+    let is_other = *only_data && !is_data(&response);
+    if is_other || !response.status().is_success() || response.body().is_end_stream() {
         return Ok(response.map(Sealed::Untouched));
     }
     let (parts, body) = response.into_parts();

@@ -25,6 +25,8 @@ pub(super) enum Bound {
     Digest,
     /// Lengths inside: what is put in must be as long as what it stands for.
     Lengths,
+    /// A length that was declared and that servers of files want to know before; the same.
+    Declared,
     /// Nothing.
     No,
 }
@@ -38,6 +40,15 @@ impl Bound {
         }
     }
 
+    /// The same of a body that streams and has declared its length. A file keeps it: many servers that take files take
+    /// none without, and a file hardly ever has a placeholder in it.
+    pub(super) fn of_declared(headers: &HeaderMap) -> Self {
+        match Self::of(headers) {
+            Self::No if is_file(headers) => Self::Declared,
+            bound => bound,
+        }
+    }
+
     /// Judges one swap in the body.
     pub(super) fn check(self, placeholder: usize, value: usize) -> Result<(), Error> {
         match self {
@@ -46,7 +57,11 @@ impl Bound {
                 let detail = "messages of this format carry their lengths";
                 Err(Error::with(Code::BodyDigest, detail.into()))
             }
-            Self::Lengths | Self::No => Ok(()),
+            Self::Declared if placeholder != value => {
+                let detail = "a file of more than 256 KiB keeps the length that it was declared with: send it in chunks, or as text, JSON or a form";
+                Err(Error::with(Code::BodyDigest, detail.into()))
+            }
+            Self::Lengths | Self::Declared | Self::No => Ok(()),
         }
     }
 }
@@ -58,6 +73,32 @@ pub(crate) fn has_lengths_inside(headers: &HeaderMap) -> bool {
     content_type.starts_with(b"application/grpc")
         || content_type.starts_with(b"application/x-git-")
         || content_type.windows(8).any(|window| window == b"protobuf")
+}
+
+/// Whether a body is a file rather than text, data or a form: by its type, or since S3 is told that it goes unsigned.
+fn is_file(headers: &HeaderMap) -> bool {
+    if headers.contains_key("x-amz-content-sha256") {
+        return true;
+    }
+    let content_type = headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
+    let content_type = content_type.unwrap_or_default().to_ascii_lowercase();
+    let media_type = content_type.split(|byte| *byte == b';').next().unwrap_or_default();
+    let media_type = media_type.trim_ascii();
+    let (kind, name) = match media_type.iter().position(|byte| *byte == b'/') {
+        Some(at) => (&media_type[..at], &media_type[at + 1..]),
+        None => return false,
+    };
+    let names_data = |words: &[&str]| {
+        words.iter().any(|word| name.windows(word.len()).any(|part| part == word.as_bytes()))
+    };
+    match kind {
+        b"audio" | b"font" | b"model" | b"video" => true,
+        b"image" => !names_data(&["xml"]),
+        b"application" => !names_data(&[
+            "json", "xml", "form", "text", "script", "yaml", "graphql", "toml", "sql", "csv",
+        ]),
+        _ => false,
+    }
 }
 
 /// Whether a changed body would no longer fit the head.

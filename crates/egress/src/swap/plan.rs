@@ -109,13 +109,18 @@ where
     };
     if !small || (coding.is_some() && decoded.is_none()) {
         let recoder = coding.map(Recoder::new).transpose().map_err(|error| refused(&error))?;
+        let is_declared = body.size_hint().exact().is_some();
+        let bound = match is_declared {
+            true => Bound::of_declared(&head.headers),
+            false => Bound::of(&head.headers),
+        };
         return Ok(Plan::Stream(Stream {
             body,
             begun: sent,
             trailers,
             recoder,
             escape,
-            bound: Bound::of(&head.headers),
+            bound,
             swappable: Arc::clone(&facts.swappable),
         }));
     }
@@ -230,14 +235,14 @@ impl Whole {
 
 impl<B> Stream<B> {
     /// The length is kept where nothing may be put in, since a digest forbids it or no rule allows
-    /// it, and where all that may be is known from the head to be as long as its placeholder
-    /// (look-alikes).
+    /// it, where what is put in has to be as long, and where all that may be is known from the head to be
+    /// as long as its placeholder (look-alikes).
     fn framing(&self, values: &Values, table: &SwapTable) -> Framing {
         let fits = |secret: &usize| {
             let value = values.open(*secret);
             value.is_ok_and(|value| table.keeps_length(*secret, value, self.escape))
         };
-        let same = self.bound == Bound::Digest || self.swappable.iter().all(fits);
+        let same = self.bound != Bound::No || self.swappable.iter().all(fits);
         let keeps = self.recoder.is_none() && same;
         if keeps { Framing::Kept } else { Framing::Anew }
     }

@@ -4,8 +4,8 @@
 use std::{collections::HashMap, sync::Arc};
 
 use keyless_core::{
-    Authority, By, Code, EgressUse, Host, Location, PlaceVerdict, RequestFacts, Scheme, SecretPath,
-    Signer, Verdict, decide_egress, judge_place,
+    Authority, By, Code, EgressUse, Host, Location, PlaceVerdict, RequestFacts, Scheme, Sealing,
+    SecretPath, Signer, Verdict, decide_egress, judge_place,
 };
 use keyless_rewrite::{PatternId, PatternSet};
 use parking_lot::RwLock;
@@ -233,9 +233,20 @@ impl SwapTable {
 
     /// The secrets that have the tokens of answers to this request sealed: two clients of one provider may.
     pub(crate) fn sealing(&self, at: &Authority, request: &RequestFacts) -> Vec<usize> {
-        let seals = |secret: &usize| {
-            self.secrets[*secret].rule.seal.iter().any(|sealing| sealing.applies(at, request))
-        };
+        self.sealing_where(|sealing| sealing.applies(at, request))
+    }
+
+    /// Those that would if it had another method.
+    pub(crate) fn sealing_but_for_method(
+        &self,
+        at: &Authority,
+        request: &RequestFacts,
+    ) -> Vec<usize> {
+        self.sealing_where(|sealing| sealing.applies_but_for_method(at, request))
+    }
+
+    fn sealing_where(&self, applies: impl Fn(&Sealing) -> bool) -> Vec<usize> {
+        let seals = |secret: &usize| self.secrets[*secret].rule.seal.iter().any(&applies);
         (0..self.secrets.len()).filter(seals).collect()
     }
 

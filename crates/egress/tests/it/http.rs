@@ -471,3 +471,37 @@ fn parallel_requests_reuse_what_others_have_left() {
     let connections = scene.allowed.connections().len();
     assert!(connections <= 20, "{connections} connections for 8 requests at a time");
 }
+
+/// Servers that take files take few without a length: one that streams and has none to be put in keeps it.
+#[test]
+fn a_large_file_keeps_its_length_and_data_that_may_change_does_not() {
+    let scene = Scene::new();
+    let file = scene.path("file");
+    std::fs::write(&file, vec![b'x'; 300_000]).unwrap();
+    let data = format!("@{}", file.display());
+    let sent = |kind: &str, more: &[&str]| {
+        let content_type = format!("content-type: {kind}");
+        let url = format!("https://{ALLOWED}/sink");
+        let own = ["--data-binary", &data, "-H", &content_type, &url];
+        assert_eq!(scene.curl(&[&own[..], more].concat()).status, 200, "{kind}");
+        let request = scene.allowed.requests().pop().unwrap();
+        (request.header("content-length"), request.header("transfer-encoding"))
+    };
+    let kept = (Some("300000".to_owned()), None);
+    for kind in [
+        "application/octet-stream",
+        "application/zip",
+        "image/png",
+        "application/x-git-receive-pack-request",
+    ] {
+        assert_eq!(sent(kind, &[]), kept, "{kind}");
+    }
+    let unsigned = ["-H", "x-amz-content-sha256: UNSIGNED-PAYLOAD"];
+    assert_eq!(sent("text/plain", &unsigned), kept);
+    let has_length = |(length, _): (Option<String>, Option<String>)| length.is_some();
+    for kind in
+        ["application/json", "text/plain", "application/x-www-form-urlencoded", "image/svg+xml"]
+    {
+        assert!(!has_length(sent(kind, &[])), "{kind}");
+    }
+}

@@ -61,7 +61,13 @@ fn minting(limits: Limits, gate: &Gate) -> Scene {
                 return reply(StatusCode::OK, token);
             }
             gate.pass().await;
-            reply(StatusCode::OK, format!(r#"{{"access_token":"{token}"}}"#))
+            let mut answer = reply(StatusCode::OK, format!(r#"{{"access_token":"{token}"}}"#));
+            if number.starts_with("page") {
+                *answer.body_mut() = reply(StatusCode::OK, "<a page>").into_body();
+                let html = HeaderValue::from_static("text/html; charset=utf-8");
+                answer.headers_mut().insert(http::header::CONTENT_TYPE, html);
+            }
+            answer
         }
     });
     Scene::of(Setting {
@@ -110,6 +116,30 @@ fn a_header_that_makes_it_the_token_endpoint_is_seen() {
         assert!(answer.body.contains(&scene.placeholder), "{arguments:?}: {}", answer.body);
         assert!(comes_true(|| *scene.broker.kept.lock() == number + 1), "{arguments:?}");
     }
+}
+
+/// Some endpoints answer other methods as well, and cut blanks off a path; what is no data there passes.
+#[test]
+fn another_method_mints_no_token_in_clear() {
+    let scene = minting(Limits::default(), &Gate::open());
+    for (number, arguments) in [
+        &["https://allowed.test/token?1"][..],
+        &["-X", "PUT", "https://allowed.test/token?2"],
+        &["-X", "PATCH", "https://allowed.test/Token?3"],
+        &["-X", "POST", "https://allowed.test/token%20?4"],
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let answer = scene.curl(arguments);
+        let is_minted = answer.body.contains("minted-token");
+        assert!(!is_minted, "{arguments:?}: {}", answer.body);
+        // Of a path that the origin does not know, it is no JSON.
+        let is_sealed = answer.body.contains(&scene.placeholder) || answer.status == 502;
+        assert!(is_sealed, "{number} {arguments:?}: {}", answer.body);
+    }
+    let page = scene.curl(&["https://allowed.test/token?page"]);
+    assert_eq!((page.status, &page.body[..]), (200, "<a page>"));
 }
 
 /// An old token may still be shown by its server, so all are looked for: of those that no agent can be kept from, none comes.

@@ -66,7 +66,14 @@ fn other_requests_go_without_it_and_nowhere() {
             outside,
         ),
         (&["-d", "", "https://allowed.test/repos/acme/x?_method=DELETE"], outside),
+        (&["-H", "X_HTTP_METHOD: DELETE", "-d", "", "https://allowed.test/repos/acme/x"], outside),
+        (&["-d", "", "https://allowed.test/repos/acme/x?.method=DELETE"], outside),
+        (&["-d", "", "https://allowed.test/repos/acme/x?%2emethod=DELETE"], outside),
+        (&["-g", "-d", "", "https://allowed.test/repos/acme/x?_method[]=DELETE"], outside),
+        (&["-d", "", "https://allowed.test/repos/acme/x?_method%00=DELETE"], outside),
+        (&["-d", "", "https://allowed.test/repos/acme/x?a=1;_method=DELETE"], outside),
         (&["-H", "X-Original-URL: /admin", "https://allowed.test/repos/acme/x"], "another path"),
+        (&["-H", "X_Rewrite_URL: /admin", "https://allowed.test/repos/acme/x"], "another path"),
     ] {
         // curl would settle the path itself, a newer one also where its dots are encoded.
         let arguments = [&["--path-as-is"], arguments].concat();
