@@ -102,7 +102,7 @@ fn an_organizations_own_type_of_agent_has_a_risk() {
 fn a_grant_that_can_never_permit_anything_is_not_made() {
     let world = World::with_token();
     for (more, named) in [
-        (["--action", "egress"], "sdk_proxy or template"),
+        (["--action", "egress"], "sdk_proxy, delegate"),
         (["--max-concurrent", "0"], "--max-concurrent"),
         (["--max-per-minute", "0"], "--max-per-minute"),
     ] {
