@@ -7,6 +7,7 @@ use keyless_core::{Code, Error};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWriteExt},
     sync::mpsc,
+    task::JoinSet,
     time::{Instant, sleep_until, timeout},
 };
 use zeroize::Zeroizing;
@@ -84,7 +85,9 @@ pub(crate) async fn run_to_end(
     bounds: &Bounds,
 ) -> Result<Ended, Error> {
     let Running { input: mut stdin, output, errors, process } = running;
-    let feeding = tokio::spawn(async move {
+    // Of this run: one that is dropped before its end takes them along.
+    let mut tasks = JoinSet::new();
+    let feeding = tasks.spawn(async move {
         if let Some(input) = input {
             // A command that does not read is none of our business.
             let _ = stdin.write_all(&input).await;
@@ -92,10 +95,8 @@ pub(crate) async fn run_to_end(
         }
     });
     let (sender, mut receiver) = mpsc::channel(4);
-    let readers = [
-        tokio::spawn(read(output, Stream::Output, sender.clone())),
-        tokio::spawn(read(errors, Stream::Errors, sender)),
-    ];
+    tasks.spawn(read(output, Stream::Output, sender.clone()));
+    tasks.spawn(read(errors, Stream::Errors, sender));
     let mut captured = Captured::default();
     let mut end = End::Itself;
     let deadline = Instant::now() + bounds.time;
@@ -134,9 +135,9 @@ pub(crate) async fn run_to_end(
         }
     };
     let _ = timeout(LEFT, left).await;
-    for reader in readers {
-        reader.abort();
-        if reader.await.is_err_and(|error| error.is_panic()) {
+    tasks.abort_all();
+    while let Some(ended) = tasks.join_next().await {
+        if ended.is_err_and(|error| error.is_panic()) {
             return Err(Error::new(Code::Internal));
         }
     }
@@ -230,5 +231,43 @@ mod tests {
         let ended = timeout(LEFT * 10, run_to_end(running, None, &bounds)).await.unwrap().unwrap();
         assert!(ended.captured.joint.starts_with(b"all is well"));
         writing.await.unwrap();
+    }
+
+    /// Runs on.
+    struct Stays;
+
+    impl Process for Stays {
+        fn terminate(&self) {}
+
+        fn kill(&self) {}
+
+        fn wait(&self) -> BoxFuture<'_, Exit> {
+            std::future::pending().boxed()
+        }
+    }
+
+    #[tokio::test]
+    async fn a_run_that_is_dropped_lets_go_of_every_stream() {
+        let [(to_input, input), (to_output, output), (to_errors, errors)] =
+            [duplex(4), duplex(64), duplex(64)];
+        let running = Running {
+            input: Box::new(input),
+            output: Box::new(output),
+            errors: Box::new(errors),
+            process: Box::new(Stays),
+        };
+        let bounds =
+            Bounds { time: Duration::from_hours(1), grace: Duration::ZERO, output: 1 << 20 };
+        // More than its pipe takes, so that the feeding is still under way.
+        let given = Some(Zeroizing::new(b"more than four bytes".to_vec()));
+        let run = run_to_end(running, given, &bounds);
+        assert!(timeout(Duration::from_millis(50), run).await.is_err());
+        for mut held in [to_output, to_errors] {
+            assert_eq!(timeout(LEFT, held.read(&mut [0])).await.unwrap().unwrap(), 0);
+        }
+        let mut fed = Vec::new();
+        let mut to_input = to_input;
+        timeout(LEFT, to_input.read_to_end(&mut fed)).await.unwrap().unwrap();
+        assert_eq!(fed, b"more");
     }
 }
