@@ -87,8 +87,11 @@ fn asked(source: &GitSource) -> Result<String> {
     // An annotated tag is an object of its own; its commit is the peeled one.
     let found = refs.iter().rev().find_map(|name| commit_of(name));
     found.filter(|commit| git::is_commit(commit)).ok_or_else(|| {
-        PackError::new(Code::GitFailed, format!("{} has no branch or tag `{name}`", source.url))
-            .hint("check `url` and `ref` of the module's source")
+        PackError::new(
+            Code::GitFailed,
+            format!("{} has no branch or tag `{name}`", git::shown_url(&source.url)),
+        )
+        .hint("check `url` and `ref` of the module's source")
     })
 }
 
@@ -140,7 +143,10 @@ fn clone(
         if head.trim() == commit {
             return Ok(());
         }
-        Err(PackError::new(Code::GitFailed, format!("{url} gave another commit than {commit}")))
+        Err(PackError::new(
+            Code::GitFailed,
+            format!("{} gave another commit than {commit}", git::shown_url(url)),
+        ))
     };
     if source.shallow && !git::is_commit(&source.reference) {
         let tried = git::run_remote(parent, &shallow).and_then(|_| check_out());
@@ -151,4 +157,27 @@ fn clone(
     }
     git::run_remote(parent, &whole)?;
     check_out()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_ref_is_told_without_the_credential_in_its_url() {
+        let home = tempfile::tempdir().unwrap();
+        let token = format!("ghp_{}", "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8");
+        let folder = home.path().join(&token).join("repo");
+        fs::create_dir_all(&folder).unwrap();
+        git::run(&folder, &["init", "--quiet", "--bare"]).unwrap();
+        let source = GitSource {
+            url: folder.to_str().unwrap().to_owned(),
+            reference: "nowhere".to_owned(),
+            subdir: None,
+            shallow: false,
+        };
+        let told = format!("{:?}", asked(&source).unwrap_err());
+        assert!(told.contains("has no branch or tag `nowhere`"), "{told}");
+        assert!(!told.contains(&token), "{told}");
+    }
 }

@@ -126,8 +126,18 @@ fn with_shown_urls(text: &str) -> String {
 fn parts(url: &str) -> (&str, &str, &str) {
     let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
     let (authority, path) = if scheme.is_empty() && !rest.starts_with('/') {
+        // To git `me:token@host` is a path on the host `me`; whoever wrote it meant a login.
+        let login = rest.split('/').next().and_then(|start| start.rsplit_once('@'));
+        let login = login.filter(|(user, _)| {
+            user.split_once(':').is_some_and(|(name, word)| !name.contains('@') && !word.is_empty())
+        });
+        let (user, place) = rest.split_at(login.map_or(0, |(user, _)| user.len()));
+        let (host, path) = match place.find([':', '/']).filter(|_| login.is_some()) {
+            Some(end) => (&rest[..user.len() + end], &place[end + 1..]),
+            None if login.is_some() => (rest, ""),
+            None => rest.split_once(':').unwrap_or((rest, "")),
+        };
         // The path of user@host:path may begin at the server's root.
-        let (host, path) = rest.split_once(':').unwrap_or((rest, ""));
         (host, path.strip_prefix('/').unwrap_or(path))
     } else {
         rest.split_once('/').unwrap_or((rest, ""))
@@ -351,6 +361,8 @@ mod tests {
             "git://me@github.com/acme/repo",
             "ssh://me:word@github.com/acme/repo",
             "ssh://a@b@github.com/acme/repo",
+            "me:word@github.com/acme/repo",
+            "me:word@github.com:acme/repo",
             "git@github.com:acme/../evil/repo",
             "git@github.com:../evil/repo",
             "/srv/../etc/repo",
@@ -385,6 +397,12 @@ mod tests {
             ("git@github.com:a/b", "git@github.com:a/b"),
             ("https://github.com/@acme/repo", "https://github.com/@acme/repo"),
             ("/srv/me@here/repo", "/srv/me@here/repo"),
+            ("me:hunter2@h", "h"),
+            ("me:hunter2@h/a", "h/a"),
+            ("me:hunter2@h:a/b", "h:a/b"),
+            ("git@h:a@b/c", "git@h:a@b/c"),
+            ("h:@a/b", "h:@a/b"),
+            ("h:a/@b", "h:a/@b"),
         ] {
             assert_eq!(without_user_info(url), shown);
         }

@@ -65,7 +65,8 @@ pub(super) fn not_allowed(url: &str, supply: &Supply) -> Option<serde_json::Valu
     let free = supply.remotes.is_empty()
         || (git::check_place(url).is_ok() && supply.remotes.iter().any(allows));
     (!free).then(|| {
-        json!({"remote": url, "remote_normalized": remote, "allowed_git_remotes": supply.remotes})
+        let shown = git::shown_url(url);
+        json!({"remote": shown, "remote_normalized": normalized(&shown), "allowed_git_remotes": supply.remotes})
     })
 }
 
@@ -144,7 +145,7 @@ fn unpinned(module: &Module, git: &GitSource, locked: Option<&LockedModule>) -> 
     let Some(pinned) = &locked.resolved_source.git else {
         let message = format!("the lockfile has module {id} from elsewhere than git");
         let details = json!({
-            "module_id": id, "config": {"git_url": git.url}, "lock": {"resolved_source": locked.resolved_source},
+            "module_id": id, "config": {"git_url": git::shown_url(&git.url)}, "lock": {"resolved_source": locked.resolved_source},
         });
         return vec![of_lockfile("supply_chain_lockfile_source_mismatch", &message, details)];
     };
@@ -153,8 +154,8 @@ fn unpinned(module: &Module, git: &GitSource, locked: Option<&LockedModule>) -> 
     if ours != theirs {
         let message = format!("the lockfile has module {id} from another remote");
         let details = json!({
-            "module_id": id, "config_url": git.url, "config_url_normalized": ours,
-            "lock_url": pinned.url, "lock_url_normalized": theirs, "hint": "run `agentpack lock`",
+            "module_id": id, "config_url": git::shown_url(&git.url), "config_url_normalized": normalized(&git::shown_url(&git.url)),
+            "lock_url": git::shown_url(&pinned.url), "lock_url_normalized": normalized(&git::shown_url(&pinned.url)), "hint": "run `agentpack lock`",
         });
         issues.push(of_lockfile("supply_chain_lockfile_url_mismatch", &message, details));
     }
@@ -179,6 +180,42 @@ fn sorted<'a>(names: impl Iterator<Item = &'a String>) -> Vec<&'a str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_said_of_a_remote_holds_no_credential() {
+        let supply = Supply { remotes: vec!["github.com/acme".to_owned()], ..Supply::default() };
+        for url in [
+            "https://me:hunter2@h.example/a",
+            "https://hunter2@h.example/a",
+            "me:hunter2@h.example/a",
+        ] {
+            let told = not_allowed(url, &supply).unwrap().to_string();
+            assert!(told.contains("h.example/a") && !told.contains("hunter2"), "{told}");
+            let git = GitSource {
+                url: "/srv/a".to_owned(),
+                reference: "main".to_owned(),
+                subdir: None,
+                shallow: false,
+            };
+            let module = Module {
+                id: "prompt:a".to_owned(),
+                kind: crate::manifest::ModuleKind::Prompt,
+                enabled: true,
+                tags: Vec::new(),
+                targets: Vec::new(),
+                source: Source::Git(git.clone()),
+                line: 1,
+            };
+            let locked: LockedModule = serde_json::from_value(json!({
+                "id": "prompt:a", "type": "prompt", "resolved_version": "1", "file_manifest": [],
+                "sha256": crate::sha::Sha::of(b"").to_string(),
+                "resolved_source": {"git": {"url": url, "commit": "0".repeat(40)}},
+            }))
+            .unwrap();
+            let told = format!("{:?}", unpinned(&module, &git, Some(&locked)));
+            assert!(told.contains("h.example/a") && !told.contains("hunter2"), "{told}");
+        }
+    }
 
     #[test]
     fn a_remote_is_allowed_by_host_and_whole_parts_of_its_path() {
