@@ -87,12 +87,12 @@ fn what_takes_long_says_so() {
     let add = ["secret", "add", "team/github/token", "--pattern", "github-pat", "--value-stdin"];
     world.keyless(&add).stdin(&value[..]).run().ok();
     let check = ["secret", "check", "team/github/token"];
-    let script = "expect('Asking its service'); expect('valid'); finish(code=0)";
+    let script = "expect('Asking their services'); expect('valid'); finish(code=0)";
     let keyless = |more: &[&str]| world.keyless(&[&check[..], more].concat()).env("TERM", "xterm");
     at_a_terminal(&world, keyless(&[]), script);
     for more in ["--json", "--quiet"] {
         let screen = at_a_terminal(&world, keyless(&[more]), "finish(code=0)");
-        assert!(!screen.contains("Asking its service"), "{more}: {screen}");
+        assert!(!screen.contains("Asking their"), "{more}: {screen}");
     }
     assert!(world.keyless(&check).run().ok().contains("valid"), "a pipe gets the answer alone");
 }

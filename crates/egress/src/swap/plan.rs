@@ -110,10 +110,8 @@ where
     if !small || (coding.is_some() && decoded.is_none()) {
         let recoder = coding.map(Recoder::new).transpose().map_err(|error| refused(&error))?;
         let is_declared = body.size_hint().exact().is_some();
-        let bound = match is_declared {
-            true => Bound::of_declared(&head.headers),
-            false => Bound::of(&head.headers),
-        };
+        let of = if is_declared { Bound::of_declared } else { Bound::of };
+        let bound = of(&head.headers);
         return Ok(Plan::Stream(Stream {
             body,
             begun: sent,
