@@ -28,6 +28,7 @@ use crate::{
     ports::Broker,
     quota::Allowance,
     reach::Reach,
+    reading::Reading,
     room::Room,
     session::{Session, SessionSecret, SessionSpec},
     strangers::Strangers,
@@ -94,6 +95,8 @@ pub struct Engine {
     pub(crate) farewells: Arc<Room>,
     /// For the requests in flight.
     pub(crate) requests: Arc<Room>,
+    /// For the bytes of bodies that are read whole.
+    whole: Arc<Room>,
     config: Mutex<EngineConfig>,
     reach: ArcSwap<Reach>,
     roots: ArcSwap<Roots>,
@@ -117,6 +120,7 @@ impl Engine {
             room: Room::of(limits.connections),
             farewells: Room::of(FAREWELLS),
             requests: Room::of(limits.requests),
+            whole: Room::of(limits.whole_bytes),
             reach: ArcSwap::from_pointee(Reach::new(&config)),
             roots: ArcSwap::from_pointee(Roots::load(&config.extra_roots_pem, 0)?),
             generation: AtomicU64::new(0),
@@ -138,7 +142,8 @@ impl Engine {
     /// Opens a session. A second one under the same id takes the first one's place, which ends.
     pub fn open(&self, spec: SessionSpec) -> Result<Arc<Session>, Error> {
         let allowance = self.config.lock().allowance;
-        let session = Arc::new(Session::open(spec, allowance, self.limits.leaves)?);
+        let reading = Reading::new(&self.whole, &self.limits);
+        let session = Arc::new(Session::open(spec, allowance, self.limits.leaves, reading)?);
         let id = session.id().to_owned();
         let before = self.sessions.write().insert(id.clone(), Arc::clone(&session));
         if let Some(before) = before {

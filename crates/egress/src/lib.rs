@@ -29,6 +29,7 @@ mod door;
 mod explain;
 mod guard;
 mod reach;
+mod reading;
 mod room;
 mod strangers;
 mod tls;

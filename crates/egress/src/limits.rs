@@ -1,4 +1,4 @@
-//! Every bound of the proxy in one place. There is deliberately no bound on a body's size or time:
+//! Every bound of the proxy in one place. There is deliberately no bound on the size or time of a body that streams:
 //! git packs and token streams take as long as they take.
 //! Source: reference/egress.md (c) 29 and 30, (d), (e) 63, 99 and 116.
 
@@ -51,6 +51,15 @@ pub struct Limits {
     /// for in all answers until the session ends: its server may show it for as long, and none may be let through for being
     /// old. Default: 1 MiB, some 700 of the usual JWTs or 3,500 opaque ones, with which a new one takes seconds to take up.
     pub minted_bytes: usize,
+    /// What is held of bodies that are read whole, of all sessions, in bytes. Default: 256 MiB, what a small machine can
+    /// spare: by requests and the longest body that is signed it would be 64 GiB.
+    pub whole_bytes: usize,
+    /// The same of one session. Default: 64 MiB, four of the longest bodies that are signed, so that no one session takes
+    /// the room of all.
+    pub whole_bytes_per_session: usize,
+    /// How long a client may send nothing of a body that is read whole: it holds its room meanwhile. Default: 30 s, as for a
+    /// head.
+    pub body_pause: Duration,
 }
 
 impl Default for Limits {
@@ -71,6 +80,9 @@ impl Default for Limits {
             streams: 128,
             requests: 4_096,
             minted_bytes: 1 << 20,
+            whole_bytes: 256 << 20,
+            whole_bytes_per_session: 64 << 20,
+            body_pause: Duration::from_secs(30),
         }
     }
 }

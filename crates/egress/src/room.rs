@@ -1,4 +1,5 @@
-//! How many of something are open, and how many may be; the bound changes with a reload.
+//! How many of something are open (connections, requests, bytes that are held), and how many may be; the bound changes with
+//! a reload.
 
 use std::sync::{
     Arc,
@@ -11,8 +12,11 @@ pub(crate) struct Room {
     most: AtomicUsize,
 }
 
-/// The place of one, free again when it is dropped.
-pub(crate) struct Place(Arc<Room>);
+/// The place of one or of many, free again when it is dropped.
+pub(crate) struct Place {
+    room: Arc<Room>,
+    count: usize,
+}
 
 impl Room {
     /// Room for `most`.
@@ -22,10 +26,13 @@ impl Room {
 
     /// A place, unless all are taken.
     pub(crate) fn enter(self: &Arc<Self>) -> Option<Place> {
-        let most = self.most.load(Ordering::Relaxed);
-        let more = |open: usize| (open < most).then_some(open + 1);
-        let entered = self.open.fetch_update(Ordering::AcqRel, Ordering::Relaxed, more);
-        entered.ok().map(|_| Place(Arc::clone(self)))
+        let mut place = self.reserve();
+        place.grow(1).then_some(place)
+    }
+
+    /// A place of none yet.
+    pub(crate) fn reserve(self: &Arc<Self>) -> Place {
+        Place { room: Arc::clone(self), count: 0 }
     }
 
     /// From here on, `most` may be open. Those that are, stay.
@@ -39,9 +46,22 @@ impl Room {
     }
 }
 
+impl Place {
+    /// Takes so many more, or none if there is no room for all of them.
+    pub(crate) fn grow(&mut self, count: usize) -> bool {
+        let most = self.room.most.load(Ordering::Relaxed);
+        let more = |open: usize| open.checked_add(count).filter(|open| *open <= most);
+        let grown = self.room.open.fetch_update(Ordering::AcqRel, Ordering::Relaxed, more).is_ok();
+        if grown {
+            self.count += count;
+        }
+        grown
+    }
+}
+
 impl Drop for Place {
     fn drop(&mut self) {
-        self.0.open.fetch_sub(1, Ordering::AcqRel);
+        self.room.open.fetch_sub(self.count, Ordering::AcqRel);
     }
 }
 
@@ -63,5 +83,15 @@ mod tests {
         room.resize(3);
         assert!(room.enter().is_some());
         assert_eq!(room.open(), 1);
+    }
+
+    #[test]
+    fn a_place_grows_as_far_as_there_is_room_for_all_of_it() {
+        let room = Room::of(5);
+        let (mut one, mut other) = (room.reserve(), room.reserve());
+        assert!(one.grow(3) && !other.grow(3) && other.grow(2) && !one.grow(1));
+        drop(one);
+        assert_eq!(room.open(), 2);
+        assert!(other.grow(3));
     }
 }

@@ -29,6 +29,7 @@ use http::{
     HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, header, response::Parts,
 };
 use http_body::Body;
+use http_body_util::BodyExt as _;
 use hyper::ext::ReasonPhrase;
 use keyless_core::{Authority, Code, Error};
 
@@ -41,7 +42,8 @@ pub(crate) use self::{
 use crate::{
     coding::{Coded, Coding, Recoder},
     passage::PassageError,
-    swap::{DIGESTS, MAX_WHOLE, Route, SwapTable, has_lengths_inside, read_whole},
+    reading::{Held, Reading},
+    swap::{DIGESTS, MAX_WHOLE, Route, SwapTable, has_lengths_inside},
 };
 
 /// The most of a small coded body, once decoded, that is looked at before its head leaves.
@@ -73,7 +75,7 @@ where
     } else if slot.known().count() == 0 {
         watch_body(slot, &mut parts, body).await?
     } else {
-        scrub_body(slot, &mut parts, body).await?
+        scrub_body(slot, table.reading(), &mut parts, body).await?
     };
     Ok(Response::from_parts(parts, body))
 }
@@ -127,8 +129,9 @@ fn watched_unread<B>(slot: Arc<Slot>, body: B, why: &'static str) -> ScrubBody<B
 
 async fn scrub_body<B>(
     slot: Arc<Slot>,
+    reading: &Reading,
     parts: &mut Parts,
-    mut body: B,
+    body: B,
 ) -> Result<ScrubBody<B>, Error>
 where
     B: Body<Data = Bytes> + Unpin,
@@ -145,9 +148,13 @@ where
         let scrubbing = Scrubbing::new(slot, None, Lengths::Kept).of_messages(&parts.headers);
         return Ok(ScrubBody::changing(body, scrubbing, None));
     }
-    if body.size_hint().exact().is_some_and(|length| length <= MAX_WHOLE) {
-        let (data, trailers) = read_whole(&mut body).await.map_err(|_| broke_off())?;
-        return Ok(scrub_whole(&slot.known(), parts, &data, trailers));
+    let short = body.size_hint().exact().filter(|length| *length <= MAX_WHOLE);
+    let short = short.and_then(|length| usize::try_from(length).ok());
+    // Where there is no room for it, it streams: the request was done, and its answer is not to be lost.
+    if let Some(held) = short.and_then(|length| reading.hold(length).ok()) {
+        let read = body.collect().await.map_err(|_| broke_off())?;
+        let trailers = read.trailers().cloned();
+        return Ok(scrub_whole(&slot.known(), parts, held, read.to_bytes(), trailers));
     }
     parts.headers.remove(header::CONTENT_LENGTH);
     remove_digests(&mut parts.headers);
@@ -188,18 +195,19 @@ where
 fn scrub_whole<B>(
     known: &Known,
     parts: &mut Parts,
-    data: &Bytes,
+    held: Held,
+    data: Bytes,
     mut trailers: Option<HeaderMap>,
 ) -> ScrubBody<B> {
     if let Some(trailers) = &mut trailers {
         scrub_values(known, trailers);
     }
-    match known.rewriter(Lengths::Free).rewrite(data) {
-        std::borrow::Cow::Borrowed(_) => ScrubBody::whole(data.clone(), trailers),
+    match known.rewriter(Lengths::Free).rewrite(&data) {
+        std::borrow::Cow::Borrowed(_) => ScrubBody::whole(held.keep(data), trailers),
         std::borrow::Cow::Owned(scrubbed) => {
             remove_digests(&mut parts.headers);
             parts.headers.insert(header::CONTENT_LENGTH, scrubbed.len().into());
-            ScrubBody::whole(scrubbed.into(), trailers)
+            ScrubBody::whole(held.keep(scrubbed), trailers)
         }
     }
 }

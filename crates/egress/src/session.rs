@@ -13,6 +13,7 @@ use zeroize::Zeroizing;
 use crate::{
     ports::{Broker, Event, Finished, Kept},
     quota::{Allowance, Quota},
+    reading::Reading,
     swap::SwapTable,
     tls::{self, CaKeys, CertificateAuthority},
 };
@@ -89,6 +90,7 @@ impl Session {
         spec: SessionSpec,
         allowance: Allowance,
         leaves: usize,
+        reading: Reading,
     ) -> Result<Self, Error> {
         let authority = match &spec.ca {
             Some(keys) => CertificateAuthority::load(keys, leaves)?,
@@ -98,7 +100,7 @@ impl Session {
             Some(token) => token,
             None => Zeroizing::new(BASE32_NOPAD.encode(&tls::random::<20>()?).to_ascii_lowercase()),
         };
-        let table = Arc::new(SwapTable::new(&spec.secrets, Arc::clone(&spec.broker)));
+        let table = Arc::new(SwapTable::new(&spec.secrets, Arc::clone(&spec.broker), reading));
         Ok(Self {
             id: spec.id.into(),
             token,

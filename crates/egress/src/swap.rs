@@ -56,7 +56,7 @@ pub(crate) use self::{
     digest::{DIGESTS, has_lengths_inside},
     message::MessageSwap,
     password::swap_password,
-    plan::{MAX_WHOLE, read_whole},
+    plan::MAX_WHOLE,
     said::{form_parameters, of_head as said_of_head},
     table::SwapTable,
 };
@@ -91,7 +91,7 @@ where
 {
     let (mut parts, body) = request.into_parts();
     let facts = table.facts(route);
-    let mut body = Sent::new(body);
+    let mut body = Sent::new(body, table.reading());
     let said = said::of(table, &facts, route, &parts, &mut body).await?;
     let mut ledger = Ledger::new(table, route.scheme, request_info(route, &parts), said);
     let signing =

@@ -26,7 +26,7 @@ use super::{
     hop,
     interim::{self, Line},
     renewal::Again,
-    seal::{self, Sealed, Sealers},
+    seal::{self, Sealed, Sealing},
 };
 use crate::{
     account::Account,
@@ -63,7 +63,7 @@ impl<'a> Exchange<'a> {
         let client = request.version();
         self.line = Some(line).filter(|_| interim::is_understood(client));
         hop::strip_request(request.headers_mut(), client);
-        let sealing = seal::sealing(self.task, &request);
+        let sealing = seal::sealing(self.task, &request)?;
         let again = Again::keep(self.task, &request);
         let mut hold = Hold::on(self.task)?;
         let account = Arc::clone(hold.account());
@@ -94,14 +94,14 @@ impl<'a> Exchange<'a> {
         mut response: Response<Incoming>,
         connection: &mut Connection,
         account: &Account,
-        sealing: Option<Sealers>,
+        sealing: Option<Sealing>,
     ) -> Result<Response<Sealed>, Refused> {
         account.answered(response.status());
         hop::check_transfer_coding(response.headers())?;
         hop::strip_response(response.headers_mut());
         match sealing {
-            Some(sealers) => {
-                let sealing = Box::pin(seal::seal(self.task, &sealers, response));
+            Some(sealing) => {
+                let sealing = Box::pin(seal::seal(self.task, sealing, response));
                 Ok(connection.during(pin!(sealing)).await?)
             }
             None => Ok(response.map(Sealed::Untouched)),

@@ -26,11 +26,22 @@ use crate::{
     coding::{Coded, Recoder},
     incoming::{Incoming, IncomingError},
     ports::{Kept, Minted, Recording},
+    reading::Held,
     swap::{self, SwapTable, form_parameters},
 };
 
 /// More than any token endpoint says.
 const MAX_ANSWER: usize = 1 << 20;
+
+/// What is done with the answer to a request that may mint tokens.
+pub(super) struct Sealing {
+    /// The secrets that have the tokens sealed.
+    parents: Vec<usize>,
+    /// The request is not one of those that are named, but for its method: what is no data passes.
+    only_data: bool,
+    /// Taken before the request leaves: a token that was minted is lost with an answer that finds none.
+    held: Held,
+}
 
 /// An answer's body, read if it had to be.
 pub(super) enum Sealed {
@@ -38,26 +49,24 @@ pub(super) enum Sealed {
     Untouched(Incoming),
 }
 
-/// Whose tokens an answer may mint.
-pub(super) struct Sealers {
-    /// The secrets that have them sealed.
-    parents: Vec<usize>,
-    /// The request is not one of those that are named, but for its method: what is no data passes.
-    only_data: bool,
-}
-
-/// Who has the tokens sealed which an answer to this request may mint; nobody where it may mint none.
-pub(super) fn sealing<B>(task: &Task<'_>, request: &Request<B>) -> Option<Sealers> {
+/// What has the tokens sealed which an answer to this request may mint; none where it may mint none.
+pub(super) fn sealing<B>(task: &Task<'_>, request: &Request<B>) -> Result<Option<Sealing>, Error> {
     if !task.table.may_seal() {
-        return None;
+        return Ok(None);
     }
     let facts = swap::said_of_head(request.method(), request.uri(), request.headers());
     let parents = task.table.sealing(task.authority, &facts);
-    if !parents.is_empty() {
-        return Some(Sealers { parents, only_data: false });
+    let only_data = parents.is_empty();
+    let parents = if only_data {
+        task.table.sealing_but_for_method(task.authority, &facts)
+    } else {
+        parents
+    };
+    if parents.is_empty() {
+        return Ok(None);
     }
-    let parents = task.table.sealing_but_for_method(task.authority, &facts);
-    (!parents.is_empty()).then_some(Sealers { parents, only_data: true })
+    let held = task.table.reading().hold(MAX_ANSWER)?;
+    Ok(Some(Sealing { parents, only_data, held }))
 }
 
 /// Whether an answer is JSON or a form, and no longer than one with tokens is.
@@ -71,14 +80,16 @@ fn is_data(response: &Response<Incoming>) -> bool {
     is_short && (is_form || media_type.ends_with(b"json") || media_type.is_empty())
 }
 
-/// Has every token of an answer kept that one of the sealers says is to be sealed.
+/// Has every token of an answer kept that one of its secrets says is to be sealed.
 pub(super) async fn seal(
     task: &Task<'_>,
-    Sealers { parents, only_data }: &Sealers,
+    sealing: Sealing,
     response: Response<Incoming>,
 ) -> Result<Response<Sealed>, Error> {
+    let Sealing { parents, only_data, held } = sealing;
+    let parents = &parents[..];
     let table = &task.table;
-    let is_other = *only_data && !is_data(&response);
+    let is_other = only_data && !is_data(&response);
     if is_other || !response.status().is_success() || response.body().is_end_stream() {
         return Ok(response.map(Sealed::Untouched));
     }
@@ -109,7 +120,7 @@ pub(super) async fn seal(
     let known = put_in(task, &known);
     try_join_all(recordings).await?;
     outcome.and(known)?;
-    Ok(Response::from_parts(parts, Sealed::Read(body)))
+    Ok(Response::from_parts(parts, Sealed::Read(held.keep(body))))
 }
 
 fn seals(table: &SwapTable, parent: usize, name: &str) -> bool {

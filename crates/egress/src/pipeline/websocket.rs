@@ -50,7 +50,7 @@ pub(super) async fn open(
     let version = request.version();
     hop::strip_request(request.headers_mut(), version);
     request.headers_mut().remove(header::SEC_WEBSOCKET_EXTENSIONS);
-    let sealing = seal::sealing(task, &request);
+    let sealing = seal::sealing(task, &request)?;
     add_upgrade(request.headers_mut());
     *request.method_mut() = Method::GET;
     let mut exchange = Exchange::new(task);

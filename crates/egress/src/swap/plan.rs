@@ -6,12 +6,13 @@
 //! streams; when a swap may change its length it is framed anew. Codings are undone and done again.
 
 use core::pin::Pin;
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Version, header, request::Parts};
 use http_body::Body;
-use keyless_core::{Code, Error, Location};
+use keyless_core::{Code, Error, Location, SafeText};
+use tokio::time::timeout;
 
 use super::{
     Route,
@@ -24,7 +25,10 @@ use super::{
     ledger::{Ledger, Values},
     table::{BodyInterest, Facts, SwapTable},
 };
-use crate::coding::{Coded, Coding, CodingError, Recoder};
+use crate::{
+    coding::{Coded, Coding, CodingError, Recoder},
+    reading::{Held, Reading},
+};
 
 /// The largest declared length of a body that is read whole.
 pub(crate) const MAX_WHOLE: u64 = 256 * 1024;
@@ -35,6 +39,7 @@ const MAX_DECODED: usize = 4 * 1024 * 1024;
 pub(super) struct Sent<B> {
     pub(super) body: B,
     pub(super) read: Option<(Bytes, Option<HeaderMap>)>,
+    reading: Reading,
 }
 
 /// A body whose way is clear.
@@ -52,6 +57,8 @@ pub(super) struct Whole {
     finds: Vec<Find>,
     bound: Bound,
     trailers: Option<HeaderMap>,
+    /// What is decoded of it, and what it becomes.
+    room: Held,
 }
 
 /// A body that is swapped as it passes.
@@ -101,7 +108,7 @@ where
     if small {
         sent.read().await?;
     }
-    let Sent { body, read } = sent;
+    let Sent { body, read, reading } = sent;
     let (sent, trailers) = read.unwrap_or_default();
     let decoded = match coding {
         Some(coding) if small => decode_whole(coding, &sent).map_err(|error| refused(&error))?,
@@ -122,6 +129,7 @@ where
             swappable: Arc::clone(&facts.swappable),
         }));
     }
+    let mut room = reading.hold(decoded.as_ref().map_or(0, |(plain, _)| plain.len()))?;
     let plain = decoded.as_ref().map_or(&sent[..], |(plain, _)| plain);
     if let Some(secret) = Lookout::new(escape).look(table, plain) {
         ledger.refuse_hidden(secret, Location::Body)?;
@@ -132,12 +140,15 @@ where
     if !finds.is_empty() && bound == Bound::Digest {
         return Err(Code::BodyDigest.into());
     }
-    Ok(Plan::Whole(Whole { sent, decoded, finds, bound, trailers }))
+    if !finds.is_empty() {
+        room.take(sent.len())?;
+    }
+    Ok(Plan::Whole(Whole { sent, decoded, finds, bound, trailers, room }))
 }
 
 impl<B: Body<Data = Bytes> + Unpin> Sent<B> {
-    pub(super) fn new(body: B) -> Self {
-        Self { body, read: None }
+    pub(super) fn new(body: B, reading: &Reading) -> Self {
+        Self { body, read: None, reading: reading.clone() }
     }
 
     /// All of the body, if it was read before.
@@ -153,7 +164,7 @@ impl<B: Body<Data = Bytes> + Unpin> Sent<B> {
     /// Reads a body that is short.
     pub(super) async fn read(&mut self) -> Result<(), Error> {
         if self.read.is_none() {
-            self.read = Some(read_whole(&mut self.body).await.map_err(incomplete)?);
+            self.read = read_within(&mut self.body, u64::MAX, &self.reading).await?;
         }
         Ok(())
     }
@@ -165,7 +176,7 @@ impl<B: Body<Data = Bytes> + Unpin> Sent<B> {
             self.read = Some((Bytes::new(), None));
         }
         if self.read.is_none() && self.body.size_hint().lower() <= most {
-            self.read = read_within(&mut self.body, most).await.map_err(incomplete)?;
+            self.read = read_within(&mut self.body, most, &self.reading).await?;
         }
         Ok(self.read.is_some())
     }
@@ -188,7 +199,7 @@ impl<B: Body<Data = Bytes> + Unpin> Plan<B> {
             Self::Pass(Sent { read: Some((data, trailers)), .. }) => {
                 Ok(SwapBody::whole(data, trailers))
             }
-            Self::Pass(Sent { body, read: None }) => Ok(SwapBody::untouched(body)),
+            Self::Pass(Sent { body, read: None, .. }) => Ok(SwapBody::untouched(body)),
             Self::Whole(whole) => whole.splice(values, headers),
             Self::Stream(mut stream) => {
                 let framing = stream.framing(values, ledger.table());
@@ -209,7 +220,7 @@ impl<B: Body<Data = Bytes> + Unpin> Plan<B> {
 
 impl Whole {
     fn splice<B>(self, values: &Values, headers: &mut HeaderMap) -> Result<SwapBody<B>, Error> {
-        let Self { sent, decoded, finds, bound, trailers } = self;
+        let Self { sent, decoded, finds, bound, trailers, room } = self;
         for Find { range, secret, .. } in &finds {
             bound.check(range.len(), values.open(*secret)?.len())?;
         }
@@ -227,7 +238,7 @@ impl Whole {
             }
         };
         headers.insert(header::CONTENT_LENGTH, swapped.len().into());
-        Ok(SwapBody::whole(swapped.into(), trailers))
+        Ok(SwapBody::whole(room.keep(swapped), trailers))
     }
 }
 
@@ -261,33 +272,34 @@ fn incomplete<E>(_: E) -> Error {
     Error::with(Code::BadRequest, "the body did not arrive whole".into())
 }
 
-/// Reads a body that has said how short it is.
-pub(crate) async fn read_whole<B>(body: &mut B) -> Result<(Bytes, Option<HeaderMap>), B::Error>
-where
-    B: Body<Data = Bytes> + Unpin,
-{
-    read_within(body, u64::MAX).await.map(Option::unwrap_or_default)
-}
-
 /// Reads a body with its trailers; none where it has more than `most` bytes.
 async fn read_within<B>(
     body: &mut B,
     most: u64,
-) -> Result<Option<(Bytes, Option<HeaderMap>)>, B::Error>
+    reading: &Reading,
+) -> Result<Option<(Bytes, Option<HeaderMap>)>, Error>
 where
     B: Body<Data = Bytes> + Unpin,
 {
+    let mut held = reading.begin();
     let mut first = Bytes::new();
     let mut all = Vec::new();
     let mut trailers = None;
-    while let Some(frame) = core::future::poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await {
-        match frame?.into_data() {
-            Ok(data) if all.is_empty() && first.is_empty() => first = data,
+    loop {
+        let next = core::future::poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx));
+        let next = timeout(reading.pause(), next).await.map_err(|_| paused(reading.pause()))?;
+        let Some(frame) = next else { break };
+        match frame.map_err(incomplete)?.into_data() {
             Ok(data) => {
-                if all.is_empty() {
-                    all.extend_from_slice(&first);
+                held.take(data.len())?;
+                if all.is_empty() && first.is_empty() {
+                    first = data;
+                } else {
+                    if all.is_empty() {
+                        all.extend_from_slice(&first);
+                    }
+                    all.extend_from_slice(&data);
                 }
-                all.extend_from_slice(&data);
             }
             Err(other) => trailers = other.into_trailers().ok(),
         }
@@ -295,7 +307,17 @@ where
             return Ok(None);
         }
     }
-    Ok(Some((if all.is_empty() { first } else { all.into() }, trailers)))
+    let data = match (all.is_empty(), first.is_empty()) {
+        (true, true) => first,
+        (true, false) => held.keep(first),
+        (false, _) => held.keep(all),
+    };
+    Ok(Some((data, trailers)))
+}
+
+fn paused(pause: Duration) -> Error {
+    let words = SafeText::words("nothing more of its body came for ").and(pause.as_secs());
+    Error::with(Code::BadRequest, words.and(" seconds"))
 }
 
 /// Decodes a small body, unless that makes it large.

@@ -16,7 +16,7 @@ use super::{
     escape::{Escape, Spelling, is_unreserved},
     find::contains,
 };
-use crate::{ports::Broker, scrub::ReleasedValues, session::SessionSecret};
+use crate::{ports::Broker, reading::Reading, scrub::ReleasedValues, session::SessionSecret};
 
 /// Facts are kept for this many routes at most; one session rarely meets so many.
 const MAX_REMEMBERED: usize = 4096;
@@ -33,6 +33,7 @@ pub(crate) struct SwapTable {
     spellings: Vec<PlaceholderSpelling>,
     folded: PatternSet,
     broker: Arc<dyn Broker>,
+    reading: Reading,
     has_grants: bool,
     has_seals: bool,
     has_client_keys: bool,
@@ -84,9 +85,13 @@ pub(super) enum BodyInterest {
 
 impl SwapTable {
     /// The table of a session with these secrets.
-    pub(crate) fn new(secrets: &[SessionSecret], broker: Arc<dyn Broker>) -> Self {
+    pub(crate) fn new(
+        secrets: &[SessionSecret],
+        broker: Arc<dyn Broker>,
+        reading: Reading,
+    ) -> Self {
         let given = secrets.iter().map(|secret| secret.path.clone()).collect();
-        Self::build(secrets.to_vec(), given, broker, ReleasedValues::default())
+        Self::build(secrets.to_vec(), given, broker, reading, ReleasedValues::default())
     }
 
     /// The table of the same session with other secrets, each with the path that it was given under. What was sent out
@@ -106,13 +111,15 @@ impl SwapTable {
         let gone: Vec<_> =
             self.secrets.iter().enumerate().filter(is_gone).map(|(_, old)| old.clone()).collect();
         all.extend(gone);
-        Self::build(all, given, Arc::clone(&self.broker), self.released.clone())
+        let (broker, reading) = (Arc::clone(&self.broker), self.reading.clone());
+        Self::build(all, given, broker, reading, self.released.clone())
     }
 
     fn build(
         secrets: Vec<SessionSecret>,
         given: Vec<SecretPath>,
         broker: Arc<dyn Broker>,
+        reading: Reading,
         released: ReleasedValues,
     ) -> Self {
         let in_force = given.len();
@@ -133,6 +140,7 @@ impl SwapTable {
             in_force,
             spellings,
             broker,
+            reading,
             released,
             named: RwLock::default(),
             facts: RwLock::default(),
@@ -275,6 +283,11 @@ impl SwapTable {
 
     pub(crate) fn broker(&self) -> &Arc<dyn Broker> {
         &self.broker
+    }
+
+    /// Where the session's bodies are read that have to be whole.
+    pub(crate) fn reading(&self) -> &Reading {
+        &self.reading
     }
 
     pub(super) fn patterns(&self) -> &PatternSet {

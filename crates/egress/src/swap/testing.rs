@@ -24,7 +24,10 @@ use keyless_core::{
 
 use super::{Route, SwapTable};
 use crate::{
+    Limits,
     ports::{Broker, Event, Released, RequestInfo},
+    reading::Reading,
+    room::Room,
     session::SessionSecret,
 };
 
@@ -120,7 +123,7 @@ impl Bench {
                 SessionSecret { placeholder: Placeholder::derive(&key, &path, &form), path, rule }
             })
             .collect();
-        let table = Arc::new(SwapTable::new(&secrets, broker.clone()));
+        let table = Arc::new(SwapTable::new(&secrets, broker.clone(), reading()));
         Self { table, broker, secrets }
     }
 
@@ -133,6 +136,12 @@ impl Bench {
     pub(crate) fn placeholder(&self, index: usize) -> &str {
         self.secrets[index].placeholder.as_str()
     }
+}
+
+/// Room as a session has it by default.
+pub(crate) fn reading() -> Reading {
+    let limits = Limits::default();
+    Reading::new(&Room::of(limits.whole_bytes), &limits)
 }
 
 /// A rule for one destination.

@@ -14,7 +14,7 @@ use keyless_core::{Allowed, Code, Destination, EgressRule, Error, PlaceholderFor
 use super::{
     swap_request,
     table::SwapTable,
-    testing::{Bench, Chunks, MemoryBroker, authority, drained, route, run},
+    testing::{Bench, Chunks, MemoryBroker, authority, drained, reading, route, run},
 };
 use crate::{
     passage::PassageError,
@@ -86,7 +86,8 @@ fn a_value_goes_only_where_its_permit_says() {
     let rule = EgressRule::to(hosts.to_vec());
     let bench = Bench::new(vec![("a", "0123456789", rule, PlaceholderForm::Default)]);
     let confused = Arc::new(Confused(Arc::clone(&bench.broker), Mutex::default()));
-    let bench = Bench { table: Arc::new(SwapTable::new(&bench.secrets, confused)), ..bench };
+    let bench =
+        Bench { table: Arc::new(SwapTable::new(&bench.secrets, confused, reading())), ..bench };
     let ask = |host| swapped(&bench, host, bare("/", &[("x", bench.placeholder(0))]));
     assert_eq!(ask("api.test").unwrap().headers()["x"], "0123456789");
     assert_eq!(code(ask("files.test")), Code::Internal);

@@ -5,10 +5,11 @@ use std::{
 };
 
 use http_body_util::BodyExt as _;
-use keyless_core::Code;
+use keyless_core::{Code, EgressRule, Signer};
+use keyless_egress::{EngineConfig, Limits};
 
 use crate::{
-    scene::{ALLOWED, PATIENCE, Scene},
+    scene::{ALLOWED, Answer, PATIENCE, Scene, Setting, comes_true},
     streams,
 };
 
@@ -126,6 +127,65 @@ fn floods_that_ask_for_answers_hold_no_memory() {
         assert!(grown < 32 << 10, "{grown} KiB after {written} rounds of {kind}");
         assert_still_serves(&scene);
     }
+}
+
+/// What a key signs is read whole. Each body may be 16 MiB, and all of them have one room.
+#[test]
+fn slow_uploads_that_are_read_whole_share_one_room() {
+    let scene = signing(Limits {
+        whole_bytes: 16 << 20,
+        whole_bytes_per_session: 8 << 20,
+        ..Limits::default()
+    });
+    let half = vec![b'x'; 2 << 20];
+    let upload = || {
+        let mut stream = scene.tls(ALLOWED, &[b"http/1.1"]);
+        let head = "POST / HTTP/1.1\r\nhost: allowed.test\r\ncontent-length: 4194304\r\n\r\n";
+        // One that is refused is not read to its end.
+        let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&half));
+        stream
+    };
+    let small = || scene.curl(&["-d", "small", "https://allowed.test/"]);
+    let waiting: Vec<_> = (0..4).map(|_| upload()).collect();
+    assert!(comes_true(|| small().refusal() == Some("too_many_connections")));
+    let refused = small();
+    assert_eq!(refused.status, 503);
+    assert!(refused.body.contains("read whole are held by this session"), "{}", refused.body);
+
+    let before = peak_memory();
+    let more: Vec<_> = (0..60).map(|_| upload()).collect();
+    assert!(comes_true(|| scene.refused().len() >= 60), "{}", scene.refused().len());
+    let grown = peak_memory() - before;
+    assert!(grown < 48 << 10, "{grown} KiB");
+    // Another session has room of its own.
+    let second = scene.open_session("second");
+    std::fs::write(scene.path("second.pem"), second.ca_pem()).unwrap();
+    let url = "https://allowed.test/";
+    let answer = scene.curl_as(&second.proxy_credential(), "second.pem", &["-d", "small", url]);
+    assert_eq!(answer.status, 200, "{}", answer.body);
+
+    drop((waiting, more));
+    assert!(comes_true(|| small().status == 200), "{}", small().body);
+}
+
+#[test]
+fn an_upload_that_is_read_whole_may_not_pause_for_long() {
+    let scene = signing(Limits { body_pause: Duration::from_secs(1), ..Limits::default() });
+    let head = "POST / HTTP/1.1\r\nhost: allowed.test\r\ncontent-length: 9\r\n\r\nbegun";
+    let answer = Answer::parse(&scene.raw(head.as_bytes()));
+    assert_eq!((answer.status, answer.refusal()), (400, Some("bad_request")));
+    assert!(answer.body.contains("nothing more of its body came for 1 seconds"), "{}", answer.body);
+    assert!(scene.allowed.requests().is_empty());
+}
+
+/// A scene whose key signs what goes to the allowed host.
+fn signing(limits: Limits) -> Scene {
+    let rule = |rule| EgressRule { sign: Some(Signer::parse("github-webhook").unwrap()), ..rule };
+    Scene::of(Setting {
+        rule,
+        config: EngineConfig { limits, ..EngineConfig::default() },
+        ..Setting::default()
+    })
 }
 
 fn preface() -> Vec<u8> {
