@@ -112,3 +112,6 @@ print(refused(changed))
 # What some regions' presigned URLs are by default.
 older = session.client("s3", config=Config(signature_version="s3", s3={"addressing_style": "path"}))
 print(refused(older.generate_presigned_url("get_object", Params={"Bucket": "site", "Key": key})))
+
+foreign = session.client("s3", aws_access_key_id="AKIAOTHER", config=config)
+print(refused(foreign.generate_presigned_url("get_object", Params={"Bucket": "site", "Key": key})))

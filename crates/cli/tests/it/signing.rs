@@ -41,6 +41,7 @@ fn boto3_signs_with_placeholders_and_aws_sees_the_real_key() {
     assert!(lines[1].starts_with("signature_refused") && lines[1].contains("not signed"), "{said}");
     assert!(lines[2].starts_with("signature_refused") && lines[2].contains("chunk"), "{said}");
     assert!(lines[3].starts_with("signature_refused") && lines[3].contains("older"), "{said}");
+    assert!(lines[4].starts_with("signature_refused") && lines[4].contains("key id"), "{said}");
     let uses = world.log();
     let signed = |entry: &&serde_json::Value| {
         entry["secrets_used"].as_array().unwrap().contains(&"team/aws/secret-access-key".into())

@@ -11,8 +11,9 @@ mod hmac;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{HeaderName, HeaderValue, request::Parts};
+use http::{HeaderName, HeaderValue, header, request::Parts};
 use http_body::Body;
+use jiff::Timestamp;
 use keyless_core::{Code, Error, HmacSigner, Location, Signer};
 
 use self::aws::AwsRequest;
@@ -28,6 +29,9 @@ use super::{
 /// The largest body that is read to be signed: more than any AWS service takes whole but S3, which
 /// signs its digest or none.
 const MAX_SIGNED: u64 = 16 << 20;
+
+const FOREIGN: &str =
+    "it is signed for AWS with an access key id that is not this session's placeholder";
 
 /// What will be signed once everything else is in its place.
 pub(super) struct Signing {
@@ -122,18 +126,34 @@ impl Signing {
 
     /// The AWS signature of the request, and the key that belongs to its id.
     fn by_aws(&self, facts: &Facts, parts: &Parts) -> Result<Option<(AwsRequest, usize)>, Error> {
-        let Some(request) = AwsRequest::find(parts) else {
-            let older = aws::older_key_id(parts).and_then(|id| self.aws_signer(facts, &id));
-            return match older {
-                None => Ok(None),
-                Some(_) => Err(refused(
-                    "it is signed by AWS's older method; have the client use Signature Version 4",
-                )),
-            };
+        if !aws::is_signed(parts) {
+            return Ok(None);
+        }
+        let found = AwsRequest::find(parts);
+        let id = match &found {
+            Some(request) => Some(request.access_key_id().to_owned()),
+            None => aws::older_key_id(parts),
         };
-        let Some(signer) = self.aws_signer(facts, request.access_key_id()) else { return Ok(None) };
+        let Some(signer) = id.and_then(|id| self.aws_signer(facts, &id)) else {
+            let is_refused = facts.signers.iter().any(|secret| self.signs_for_aws(*secret));
+            return if is_refused { Err(refused(FOREIGN)) } else { Ok(None) };
+        };
+        if parts.headers.get_all(header::AUTHORIZATION).iter().nth(1).is_some() {
+            return Err(refused("it has more than one field Authorization"));
+        }
+        let request = found.ok_or_else(|| {
+            refused("it is signed by AWS's older method; have the client use Signature Version 4")
+        })?;
         request.refuse_unsupported(parts)?;
+        request.refuse_untimely(parts, Timestamp::now())?;
         Ok(Some((request, signer)))
+    }
+
+    /// Whether this key signs what goes to AWS: then nothing goes there that another key signed. One that was withdrawn
+    /// does no more.
+    fn signs_for_aws(&self, secret: usize) -> bool {
+        let is_in_force = secret < self.table.in_force().len();
+        is_in_force && matches!(self.table.secret(secret).rule.sign, Some(Signer::Aws { .. }))
     }
 
     /// The key that belongs to the access key id whose placeholder this is.

@@ -9,8 +9,9 @@
 mod canonical;
 
 use bytes::Bytes;
-use http::{HeaderValue, Uri, header, request::Parts, uri::PathAndQuery};
-use keyless_core::{Code, Error, SIGV4_ALGORITHM, SigV4Chain, SigV4Scope, sigv4_digest};
+use http::{HeaderName, HeaderValue, Uri, header, request::Parts, uri::PathAndQuery};
+use jiff::{SignedDuration, Timestamp, civil::DateTime, tz::TimeZone};
+use keyless_core::{Code, Error, SIGV4_ALGORITHM, SafeText, SigV4Chain, SigV4Scope, sigv4_digest};
 use subtle::ConstantTimeEq as _;
 
 use self::canonical::PathCoding;
@@ -19,6 +20,11 @@ use super::{super::said::parameters, Route, chunks::ChunkSigner, refused};
 const FAMILY: &str = "AWS4-";
 const PAYLOAD: &str = "x-amz-content-sha256";
 const UNSIGNED: &str = "UNSIGNED-PAYLOAD";
+
+/// How far a signature's date may be from now, as AWS has it.
+const SKEW: SignedDuration = SignedDuration::from_mins(15);
+/// Some services (IoT) want it added once the request is signed.
+const TOKEN: &str = "x-amz-security-token";
 
 /// A signature in a request, as the agent made it.
 pub(super) struct AwsRequest {
@@ -30,6 +36,16 @@ pub(super) struct AwsRequest {
     signature: String,
     /// How this service's paths are coded; settled by the check.
     paths: PathCoding,
+}
+
+/// Whether a request is signed for AWS in some way, be it one that can't be read.
+pub(super) fn is_signed(parts: &Parts) -> bool {
+    let mut fields = parts.headers.get_all(header::AUTHORIZATION).iter().map(HeaderValue::as_bytes);
+    let query = parts.uri.query().unwrap_or_default().as_bytes();
+    let named = |name: &'static [u8]| parameters(query, name).next().is_some();
+    fields.any(|field| field.starts_with(FAMILY.as_bytes()) || field.starts_with(b"AWS "))
+        || named(b"X-Amz-Signature")
+        || (named(b"AWSAccessKeyId") && named(b"Signature"))
 }
 
 /// The access key id of a request that is signed by Version 2: clients of S3 still presign so in
@@ -133,8 +149,39 @@ impl AwsRequest {
         if payload.starts_with(b"STREAMING-AWS4-") && has_trailers(payload).is_none() {
             return Err(refused("its chunks are signed in a way that is not known here"));
         }
-        let has_host = self.signed_headers.iter().any(|name| name == "host");
-        if has_host { Ok(()) } else { Err(refused("the host is not among the signed headers")) }
+        let is_signed = |name: &str| self.signed_headers.iter().any(|signed| signed == name);
+        if !is_signed("host") {
+            return Err(refused("the host is not among the signed headers"));
+        }
+        // AWS would refuse them too, where it looks: anybody on the way could have added them.
+        let mut names = parts.headers.keys().map(HeaderName::as_str);
+        let unsigned =
+            names.find(|name| name.starts_with("x-amz-") && *name != TOKEN && !is_signed(name));
+        unsigned.map_or(Ok(()), |name| {
+            let words = SafeText::default().as_they_wrote(name);
+            let words = words.and(" is not among the signed headers; sign it, or leave it out");
+            Err(Error::with(Code::SignatureRefused, words))
+        })
+    }
+
+    /// Refuses what was signed at another time than this, so that AWS would not take it either.
+    pub(super) fn refuse_untimely(&self, parts: &Parts, now: Timestamp) -> Result<(), Error> {
+        let time = DateTime::strptime("%Y%m%dT%H%M%SZ", self.time(parts)?);
+        let time = time.and_then(|time| time.to_zoned(TimeZone::UTC));
+        let time = time.map_err(|_| refused("its X-Amz-Date is no time"))?.timestamp();
+        let late = now.duration_since(time);
+        if late < -SKEW {
+            return Err(refused("its date is more than 15 minutes ahead; set the clock"));
+        }
+        match self.place {
+            Place::Authorization if late > SKEW => {
+                Err(refused("its date is more than 15 minutes ago; set the clock, or sign anew"))
+            }
+            Place::Query if late > lasting(parts)? => {
+                Err(refused("the presigned URL has expired; sign another one"))
+            }
+            Place::Authorization | Place::Query => Ok(()),
+        }
     }
 
     /// Whether the payload's digest has to be made from the body.
@@ -262,6 +309,16 @@ impl AwsRequest {
         time.filter(|time| time.starts_with(&self.scope.day))
             .ok_or_else(|| refused("its X-Amz-Date is missing or of another day than its scope"))
     }
+}
+
+/// How long a presigned URL is good for.
+fn lasting(parts: &Parts) -> Result<SignedDuration, Error> {
+    let query = parts.uri.query().unwrap_or_default().as_bytes();
+    let seconds = parameters(query, b"X-Amz-Expires").next();
+    let seconds = seconds.and_then(|seconds| str::from_utf8(&seconds).ok()?.parse().ok());
+    let seconds: u32 =
+        seconds.ok_or_else(|| refused("its X-Amz-Expires is missing or no number of seconds"))?;
+    Ok(SignedDuration::from_secs(seconds.into()))
 }
 
 /// Whether signed trailers follow chunks that are signed; nothing where they are not.

@@ -1,5 +1,5 @@
 use data_encoding::{BASE64, BASE64URL_NOPAD};
-use keyless_core::{EgressRule, Location, OnForeign, PlaceholderForm};
+use keyless_core::{EgressRule, Location, OnForeign, PlaceholderForm, SecretPath, Signer};
 
 use super::*;
 use crate::swap::testing::{OTHER, VALUE, rule};
@@ -157,4 +157,40 @@ fn accept_encoding_is_narrowed_toward_named_hosts_alone() {
     };
     assert_eq!(sent("api.test"), "gzip");
     assert_eq!(sent("evil.test"), "gzip, exotic");
+}
+
+/// Nobody's key but the session's signs what goes to the hosts of a key for AWS.
+#[test]
+fn what_another_key_signed_for_aws_is_refused_where_one_of_ours_signs() {
+    let id = rule("api.test", &Location::ALL);
+    let path = SecretPath::parse("team/test/id").unwrap();
+    let key = EgressRule {
+        sign: Some(Signer::Aws { access_key_id: path }),
+        ..EgressRule::to(["api.test"].map(|to| Destination::parse(to).unwrap()).to_vec())
+    };
+    let (one, other) = (("id", "AKIAOURS", id), ("key", "the real key", key));
+    let secrets =
+        [one, other].map(|(name, value, rule)| (name, value, rule, PlaceholderForm::Default));
+    let bench = Bench::new(secrets.to_vec());
+    let other_scope = "AKIAOTHER/20260101/us-east-1/s3/aws4_request";
+    let by_header = format!(
+        "AWS4-HMAC-SHA256 Credential={other_scope}, SignedHeaders=host, Signature=0123456789"
+    );
+    let by_query = format!(
+        "/p?X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential={other_scope}&X-Amz-SignedHeaders=host&X-Amz-Signature=0"
+    );
+    for (target, header) in [
+        ("/", &*by_header),
+        (&*by_query, "Bearer x"),
+        ("/", "AWS4-HMAC-SHA256 unreadable"),
+        ("/", "AWS AKIAOTHER:0123"),
+    ] {
+        let ask = |host| swapped(&bench, host, bare(target, &[("authorization", header)]));
+        assert_eq!(code(ask("api.test")), Code::SignatureRefused, "{target} {header}");
+        assert!(ask("else.test").is_ok(), "{target} {header}");
+    }
+    for (target, header) in [("/", "Bearer x"), ("/?Signature=x", "Basic eDp5")] {
+        let request = bare(target, &[("authorization", header)]);
+        assert!(swapped(&bench, "api.test", request).is_ok(), "{target} {header}");
+    }
 }

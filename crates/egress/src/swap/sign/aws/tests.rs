@@ -244,3 +244,55 @@ fn other_credentials_are_not_ours() {
         assert!(!find(header), "{header}");
     }
 }
+
+#[test]
+fn a_header_of_aws_that_is_not_signed_is_refused() {
+    let check = |name: &'static str| {
+        let mut example = examples().remove(0);
+        example.parts.headers.insert(name, HeaderValue::from_static("x"));
+        let found = AwsRequest::find(&example.parts).unwrap();
+        found.refuse_unsupported(&example.parts).map_err(|error| error.message())
+    };
+    let refused = check("x-amz-acl").unwrap_err();
+    assert!(refused.contains("x-amz-acl is not among the signed headers"), "{refused}");
+    for free in ["x-amz-security-token", "x-amzn-trace-id", "x-other"] {
+        assert_eq!(check(free), Ok(()), "{free}");
+    }
+}
+
+#[test]
+fn a_signature_has_its_time() {
+    let check = |example: &Example, now: &str| {
+        let found = AwsRequest::find(&example.parts).unwrap();
+        let now = now.parse().unwrap();
+        found.refuse_untimely(&example.parts, now).map_err(|error| error.message())
+    };
+    let examples = examples();
+    let (header, presigned) = (&examples[0], &examples[4]);
+    for example in [header, presigned] {
+        assert_eq!(check(example, "2013-05-23T23:45:00Z"), Ok(()));
+        assert!(check(example, "2013-05-23T23:44:59Z").unwrap_err().contains("ahead"));
+        assert_eq!(check(example, "2013-05-24T00:15:00Z"), Ok(()));
+    }
+    assert!(check(header, "2013-05-24T00:15:01Z").unwrap_err().contains("minutes ago"));
+    assert_eq!(check(presigned, "2013-05-25T00:00:00Z"), Ok(()));
+    assert!(check(presigned, "2013-05-25T00:00:01Z").unwrap_err().contains("expired"));
+}
+
+/// Also where it can't be read: AWS may.
+#[test]
+fn what_is_signed_for_aws_is_known_as_that() {
+    let is_signed = |target: &str, header: &str| {
+        let example = Example::new(S3_KEY, Method::GET, target, &[("authorization", header)]);
+        is_signed(&example.parts)
+    };
+    assert!(examples().iter().all(|example| super::is_signed(&example.parts)));
+    for header in ["AWS4-HMAC-SHA256", "AWS4-HMAC-SHA256 Credential=a", "AWS x:y"] {
+        assert!(is_signed("/", header), "{header}");
+    }
+    assert!(is_signed("/?X-Amz-Signature=x", "Bearer x"));
+    assert!(is_signed("/?AWSAccessKeyId=x&Signature=y", "Bearer x"));
+    for target in ["/", "/?X-Amz-Expires=1", "/?Signature=y"] {
+        assert!(!is_signed(target, "Bearer x"), "{target}");
+    }
+}
