@@ -23,7 +23,7 @@ use std::{
 };
 
 use bytes::BytesMut;
-use keyless_core::{Code, Error};
+use keyless_core::Error;
 use parking_lot::Mutex;
 use tokio::time::{Sleep, sleep};
 
@@ -31,6 +31,7 @@ use self::chunks::{Chunks, TrailerBounds};
 pub(crate) use self::handle::{Approved, GuardHandle, UpgradePass};
 use self::handle::{Decision, Shared};
 pub use self::head::{Door, Framing, parse_head};
+pub(crate) use self::head::{too_many_bytes, too_many_fields};
 use crate::Limits;
 
 /// What hyper reads in place of a head that is refused.
@@ -151,7 +152,9 @@ impl<S> Guard<S> {
     fn advance_head(&mut self) -> bool {
         let State::Head { scanned } = &mut self.state else { return false };
         match line::find_head_end(&self.buffer, scanned) {
-            Ok(Some(end)) if end > self.rules.head_bytes => self.refuse(Code::HeadTooLarge.into()),
+            Ok(Some(end)) if end > self.rules.head_bytes => {
+                self.refuse(too_many_bytes(self.rules.head_bytes));
+            }
             Ok(Some(end)) => {
                 self.timer = None;
                 match parse_head(&self.buffer[..end], self.rules.door, self.rules.head_fields) {
@@ -160,7 +163,7 @@ impl<S> Guard<S> {
                 }
             }
             Ok(None) if self.buffer.len() > self.rules.head_bytes => {
-                self.refuse(Code::HeadTooLarge.into());
+                self.refuse(too_many_bytes(self.rules.head_bytes));
             }
             Ok(None) => return false,
             Err(error) => self.refuse(error),

@@ -26,7 +26,7 @@ use futures_util::FutureExt as _;
 use h2::ext::Protocol;
 use http::{Method, Request, Response, Version, header};
 use http_body_util::combinators::UnsyncBoxBody;
-use keyless_core::{Authority, Code, Error, SafeText, Scheme};
+use keyless_core::{Authority, Code, Error, Scheme};
 
 use self::{
     agreement::Agreed, body::BoxError, exchange::Exchange, interim::Line, minting::Minting,
@@ -36,7 +36,7 @@ use crate::{
     Engine, Session,
     account::Account,
     dial::Pinned,
-    guard::Approved,
+    guard::{Approved, too_many_bytes, too_many_fields},
     http2::Hints,
     incoming::Incoming,
     pool::Key,
@@ -260,14 +260,13 @@ impl Lane {
         if request.version() == Version::HTTP_2
             && size_of_head(request) > self.engine.limits.head_bytes
         {
-            return Err(Code::HeadTooLarge.into());
+            return Err(too_many_bytes(self.engine.limits.head_bytes));
         }
         // HTTP/2 may split one cookie field into many.
         let crumbs = request.headers().get_all(header::COOKIE).iter().count();
         let fields = request.headers().len() - crumbs.saturating_sub(1);
         if request.version() == Version::HTTP_2 && fields > self.engine.limits.head_fields {
-            let detail = SafeText::default().and(fields).and(" fields");
-            Err(Error::with(Code::HeadTooLarge, detail))
+            Err(too_many_fields(self.engine.limits.head_fields))
         } else {
             Ok(())
         }

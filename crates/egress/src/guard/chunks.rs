@@ -1,7 +1,7 @@
 //! Follows a chunked body to its end and refuses sizes and line ends that readers disagree on.
 //! The decoding itself is hyper's.
 
-use keyless_core::{Code, Error};
+use keyless_core::{Code, Error, SafeText};
 
 use super::head::malformed;
 
@@ -131,7 +131,11 @@ impl Chunks {
         self.trailer_fields += usize::from(begins);
         let TrailerBounds { bytes, fields } = self.bounds;
         let fits = self.trailer_bytes + 2 < bytes && self.trailer_fields < fields;
-        if fits { Ok(()) } else { Err(Code::HeadTooLarge.into()) }
+        if fits {
+            return Ok(());
+        }
+        let words = SafeText::words("its trailers come to ").and(fields).and(" fields or ");
+        Err(Error::with(Code::HeadTooLarge, words.and(bytes >> 10).and(" KiB")))
     }
 }
 

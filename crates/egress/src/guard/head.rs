@@ -46,7 +46,7 @@ pub fn parse_head(bytes: &[u8], door: Door, max_fields: usize) -> Result<Framing
     let mut request = Request::new(&mut []);
     match request.parse_with_uninit_headers(bytes, &mut fields[..room]) {
         Ok(Status::Complete(length)) if length == bytes.len() => {}
-        Err(Malformed::TooManyHeaders) => return Err(Code::HeadTooLarge.into()),
+        Err(Malformed::TooManyHeaders) => return Err(too_many_fields(room)),
         Err(fault) => return Err(malformed(what_is_wrong(fault))),
         Ok(_) => return Err(malformed(NO_HEAD)),
     }
@@ -69,6 +69,18 @@ pub fn parse_head(bytes: &[u8], door: Door, max_fields: usize) -> Result<Framing
         }
         framing => Ok(framing),
     }
+}
+
+/// A head, or a trailer block, of more fields than these.
+pub(crate) fn too_many_fields(most: usize) -> Error {
+    let words = SafeText::words("it has more than ").and(most).and(" fields");
+    Error::with(Code::HeadTooLarge, words)
+}
+
+/// The same of bytes.
+pub(crate) fn too_many_bytes(most: usize) -> Error {
+    let words = SafeText::words("it has more than ").and(most >> 10).and(" KiB");
+    Error::with(Code::HeadTooLarge, words)
 }
 
 /// A request that is not sent on, and why.
@@ -206,6 +218,10 @@ mod tests {
     fn the_number_of_fields_is_bounded() {
         let many = "x: y\r\n".repeat(300);
         assert_eq!(fields(many.trim_end()), Err(Code::HeadTooLarge));
+        let head = format!("GET / HTTP/1.1\r\nhost: a\r\n{many}\r\n");
+        let refused = |most| parse_head(head.as_bytes(), Door::Inside, most).unwrap_err().message();
+        assert!(refused(20).contains("more than 20 fields"));
+        assert!(refused(1_000).contains("more than 100 fields"));
     }
 
     #[test]

@@ -263,7 +263,7 @@ impl Failure {
 fn explain(error: &hyper::Error) -> Error {
     let words = match error {
         e if asks_for_certificate(e) => WANTS_CERTIFICATE,
-        e if e.is_parse_too_large() => "the answer's head is too large",
+        e if e.is_parse_too_large() => "the answer's head has more than 100 fields, or 256 KiB",
         e if e.is_parse() => "the answer is not HTTP",
         e if e.is_incomplete_message() => "the connection ended before the answer",
         e if e.is_timeout() => TOOK_TOO_LONG,

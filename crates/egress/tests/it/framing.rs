@@ -114,9 +114,10 @@ fn heads_have_bounds() {
     let large =
         format!("GET / HTTP/1.1\r\nhost: allowed.test\r\nx: {}\r\n\r\n", "x".repeat(65 << 10));
     let many = format!("GET / HTTP/1.1\r\nhost: allowed.test\r\n{}\r\n", "x: y\r\n".repeat(500));
-    for head in [large, many] {
+    for (head, bound) in [(large, "more than 64 KiB"), (many, "more than 100 fields")] {
         let answer = Answer::parse(&scene.raw(head.as_bytes()));
         assert_eq!((answer.status, answer.refusal()), (431, Some("head_too_large")));
+        assert!(answer.body.contains(bound), "{}", answer.body);
     }
     let almost = format!(
         "GET / HTTP/1.1\r\nhost: allowed.test\r\nconnection: close\r\nx: {}\r\n\r\n",
