@@ -57,11 +57,8 @@ pub(super) fn sealing<B>(task: &Task<'_>, request: &Request<B>) -> Result<Option
     let facts = swap::said_of_head(request.method(), request.uri(), request.headers());
     let parents = task.table.sealing(task.authority, &facts);
     let only_data = parents.is_empty();
-    let parents = if only_data {
-        task.table.sealing_but_for_method(task.authority, &facts)
-    } else {
-        parents
-    };
+    let parents =
+        if only_data { task.table.sealing_but_for_method(task.authority, &facts) } else { parents };
     if parents.is_empty() {
         return Ok(None);
     }
