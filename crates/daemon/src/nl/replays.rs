@@ -315,11 +315,11 @@ mod tests {
             turn: turn.to_owned(),
         };
         let (early, late) = (begun_by("early"), begun_by("late"));
-        let begin = async |message, now| {
+        let beginning = async |message, now| {
             replays.store.begin_message(message, later + ON_DISK, now).await.unwrap()
         };
-        assert_eq!(begin(&early, Timestamp::now()).await, Beginning::Other);
-        assert_eq!(begin(&late, later).await, Beginning::First);
+        assert_eq!(beginning(&early, Timestamp::now()).await, Beginning::Other);
+        assert_eq!(beginning(&late, later).await, Beginning::First);
         let other = Fingerprint { digest: [1; 32], ..print() };
         assert_eq!(code("done", other).await.unwrap_err().0, Code::MessageReplayed);
         assert_eq!(code("none", print()).await, Ok(()));
