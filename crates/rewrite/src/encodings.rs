@@ -6,8 +6,10 @@
 //! alignments, both alphabets), hex, JSON strings, HTML text and attributes, and what shells, databases and
 //! languages make of quotes (a `curl` line in a manual, a statement or a traceback in an error's text).
 //!
-//! Deliberately not here: forms in forms (JSON in JSON, HTML around JSON), hashes, compression (bodies are decoded
-//! before they come here) and base64 broken into lines. Whoever controls a server can always find a
+//! Base64 broken into lines is found by `wrapped.rs`, from the same forms.
+//!
+//! Deliberately not here: forms in forms (JSON in JSON, HTML around JSON), hashes, and compression (bodies are decoded
+//! before they come here). Whoever controls a server can always find a
 //! form that nobody listed; the scrub is for servers that echo, not for accomplices.
 //! Follows reference/egress.md, traps 13, 24 and 25.
 
@@ -21,8 +23,14 @@ use data_encoding::{HEXLOWER, HEXUPPER};
 use zeroize::Zeroizing;
 
 pub(crate) use self::symbols::{Alphabet, Shared};
-use self::{html::Html, json::Json, percent::Percent, quoted::Quoted};
-use crate::{rewriter::Rewriter, sanitizer::FoundAs};
+use self::{
+    html::Html,
+    json::Json,
+    percent::Percent,
+    quoted::Quoted,
+    symbols::{PADDING, Place},
+};
+use crate::{rewriter::Rewriter, sanitizer::FoundAs, wrapped::Wrapped};
 
 const UPPER: &[u8; 16] = b"0123456789ABCDEF";
 const LOWER: &[u8; 16] = b"0123456789abcdef";
@@ -50,7 +58,7 @@ impl Echo {
     pub(crate) fn found_as(&self) -> FoundAs {
         match self.form {
             Form::AsIs | Form::Html(_) | Form::Json(_) | Form::Quoted(_) => FoundAs::Plain,
-            Form::Base64(_) | Form::Base64Middle(_) => FoundAs::Base64,
+            Form::Base64(_) | Form::Base64Middle(..) => FoundAs::Base64,
             Form::HexLower | Form::HexUpper => FoundAs::Hex,
             Form::Percent(_) => FoundAs::Percent,
         }
@@ -59,18 +67,65 @@ impl Echo {
     /// What the bytes beside it carry of the value.
     pub(crate) fn shared(&self) -> Shared {
         match self.form {
-            Form::Base64Middle(shared) => shared,
+            Form::Base64Middle(alphabet, place) => alphabet.shared(place),
             _ => Shared::default(),
         }
     }
 
     /// `marker` in the same form.
     ///
-    /// The middle of a base64 text can't be replaced by base64, since its ends share their bits
-    /// with what surrounds it; there the marker stands as it is (unless the value fills whole groups
-    /// of three bytes, which looks no different from base64 of the value alone).
+    /// The middle of a base64 text shares bits with what surrounds it: there the marker has a letter more at such an end,
+    /// and as much padding as it takes for the rest to decode as before.
     pub fn replacement(&self, marker: &str) -> Vec<u8> {
-        self.form.write(marker.as_bytes()).to_vec()
+        let marker = marker.as_bytes();
+        let written = match self.form {
+            Form::Base64Middle(alphabet, place) => alphabet.marker_at(place, marker, 0),
+            form => form.write(marker),
+        };
+        written.to_vec()
+    }
+
+    /// The same in as many bytes as the pattern has: cut, or padded with `*`.
+    pub fn replacement_within(&self, marker: &str) -> Vec<u8> {
+        match self.form {
+            Form::Base64(alphabet) => {
+                let mut marker = marker.as_bytes().to_vec();
+                marker.resize(self.bytes(), PADDING);
+                alphabet.whole(&marker).to_vec()
+            }
+            Form::Base64Middle(alphabet, place) => {
+                alphabet.marker_within(place, marker.as_bytes()).to_vec()
+            }
+            _ => {
+                let mut written = self.replacement(marker);
+                written.resize(self.pattern.len(), PADDING);
+                written
+            }
+        }
+    }
+
+    /// The same where line ends cut it, in no fewer symbols; `None` for forms that nobody breaks into lines.
+    fn replacement_in_lines(&self, marker: &str) -> Option<Vec<u8>> {
+        let mut marker = marker.as_bytes().to_vec();
+        match self.form {
+            Form::Base64(alphabet) => {
+                marker.resize(self.bytes().max(marker.len()), PADDING);
+                Some(alphabet.whole(&marker).to_vec())
+            }
+            Form::Base64Middle(alphabet, place) => {
+                Some(alphabet.marker_at(place, &marker, self.bytes()).to_vec())
+            }
+            _ => None,
+        }
+    }
+
+    /// Bytes that base64 stands for.
+    fn bytes(&self) -> usize {
+        if let Form::Base64Middle(_, place) = self.form {
+            return place.length();
+        }
+        let padding = self.pattern.iter().rev().take_while(|byte| **byte == b'=').count();
+        self.pattern.len() / 4 * 3 - padding
     }
 }
 
@@ -105,15 +160,39 @@ pub(crate) fn middles(
 
 /// A rewriter from every form of each value to its marker in the same form.
 ///
-/// Where two values share a form, the marker of the first one is taken. Its streams are covered.
+/// Where two values share a form, the marker of the first one is taken. Its streams are covered. Base64 is also found
+/// where it is broken into lines.
 pub fn scrubber<'a>(secrets: impl IntoIterator<Item = (&'a [u8], &'a str)>) -> Rewriter {
-    let pairs = secrets.into_iter().flat_map(|(value, marker)| {
-        echoes(value).into_iter().map(move |mut echo| {
-            let replacement = echo.replacement(marker);
-            (core::mem::take(&mut *echo.pattern), replacement)
-        })
-    });
-    Rewriter::new(pairs).covered()
+    scrubber_with(secrets, Echo::replacement, Echo::replacement_in_lines)
+}
+
+/// The same with markers that are cut, or padded with `*`, to the length of what they replace.
+pub fn length_keeping_scrubber<'a>(
+    secrets: impl IntoIterator<Item = (&'a [u8], &'a str)>,
+) -> Rewriter {
+    scrubber_with(secrets, Echo::replacement_within, |echo, marker| {
+        matches!(echo.form, Form::Base64(_) | Form::Base64Middle(..))
+            .then(|| echo.replacement_within(marker))
+    })
+}
+
+fn scrubber_with<'a>(
+    secrets: impl IntoIterator<Item = (&'a [u8], &'a str)>,
+    replacement: impl Fn(&Echo, &str) -> Vec<u8>,
+    in_lines: impl Fn(&Echo, &str) -> Option<Vec<u8>>,
+) -> Rewriter {
+    let (mut pairs, mut texts, mut markers) = (Vec::new(), Vec::new(), Vec::new());
+    for (value, marker) in secrets {
+        for mut echo in echoes(value) {
+            if let Some(marker) = in_lines(&echo, marker) {
+                texts.push(echo.pattern.clone());
+                markers.push(Zeroizing::new(marker));
+            }
+            let replacement = replacement(&echo, marker);
+            pairs.push((core::mem::take(&mut *echo.pattern), replacement));
+        }
+    }
+    Rewriter::new(pairs).covered().behind(Wrapped::new(&texts, markers))
 }
 
 /// A way of writing bytes down.
@@ -122,7 +201,7 @@ enum Form {
     AsIs,
     Base64(Alphabet),
     /// The part of a longer base64 text that depends on the value alone.
-    Base64Middle(Shared),
+    Base64Middle(Alphabet, Place),
     HexLower,
     HexUpper,
     Html(&'static Html),
@@ -147,7 +226,7 @@ impl Form {
     /// `text` in this form, in an allocation that was never moved.
     fn write(self, text: &[u8]) -> Zeroizing<Vec<u8>> {
         match self {
-            Self::AsIs | Self::Base64Middle(_) => Zeroizing::new(text.to_vec()),
+            Self::AsIs | Self::Base64Middle(..) => Zeroizing::new(text.to_vec()),
             Self::Base64(alphabet) => alphabet.whole(text),
             Self::HexLower => Zeroizing::new(HEXLOWER.encode(text).into_bytes()),
             Self::HexUpper => Zeroizing::new(HEXUPPER.encode(text).into_bytes()),
@@ -172,10 +251,20 @@ fn add_forms(value: &[u8], all: &mut Vec<Echo>) {
         }
     };
     for form in Form::all() {
-        add(form.write(value), form);
+        let pattern = form.write(value);
+        // Without padding it is no different from the beginning of something longer.
+        let is_whole = pattern.last() == Some(&b'=');
+        match form {
+            Form::Base64(alphabet) if !is_whole => {
+                add(pattern, Form::Base64Middle(alphabet, Place::first(value.len())));
+            }
+            _ => add(pattern, form),
+        }
     }
-    for (text, shared) in Alphabet::BASE64.into_iter().flat_map(|one| one.middles(value)) {
-        add(text, Form::Base64Middle(shared));
+    for alphabet in Alphabet::BASE64 {
+        for (text, place) in alphabet.placed(value) {
+            add(text, Form::Base64Middle(alphabet, place));
+        }
     }
 }
 
@@ -247,9 +336,11 @@ mod tests {
     }
 
     #[test]
-    fn in_the_middle_of_base64_the_marker_stands_as_it_is() {
+    fn in_the_middle_of_base64_the_marker_stands_so_that_the_rest_decodes() {
         // base64("x:" + value + "!"): one symbol at either end is shared with the surroundings.
-        assert_eq!(scrub("abcdefghi", "eDphYmNkZWZnaGkh"), "eDpkloak_<1>kh");
+        let scrubbed = scrub("abcdefghi", "eDphYmNkZWZnaGkh");
+        let decoded = data_encoding::BASE64.decode(scrubbed.as_bytes()).unwrap();
+        assert_eq!(String::from_utf8(decoded).unwrap(), "x:qkloak_<1>*i!");
     }
 
     #[test]

@@ -30,6 +30,8 @@ mod patterns;
 // === Looking for it in a stream ===
 mod cover;
 mod scanner;
+// === Looking for what line ends cut ===
+mod wrapped;
 // === Putting something else in its place ===
 mod rewriter;
 // === The forms in which a server echoes a value ===
@@ -38,7 +40,7 @@ mod encodings;
 mod sanitizer;
 
 /// The forms of one value, and the scrubber made of them.
-pub use encodings::{Echo, MIN_ECHO, MIN_LINE, echoes, scrubber};
+pub use encodings::{Echo, MIN_ECHO, MIN_LINE, echoes, length_keeping_scrubber, scrubber};
 /// The patterns, built once and shared by every stream.
 pub use patterns::{PatternId, PatternSet};
 /// Patterns with their replacements, and one pass over one stream.

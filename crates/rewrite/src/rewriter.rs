@@ -12,6 +12,7 @@ use crate::{
     cover::Cover,
     patterns::PatternSet,
     scanner::{Piece, Scanner},
+    wrapped::{Passed, Unwrapping, Wrapped},
 };
 
 /// Patterns with a replacement each; a clone is a counted reference.
@@ -22,6 +23,8 @@ pub struct Rewriter {
     patterns: PatternSet,
     pairs: Arc<[Pair]>,
     cover: Cover,
+    /// What comes first.
+    wrapped: Option<Arc<Wrapped>>,
 }
 
 struct Pair {
@@ -38,7 +41,7 @@ impl Rewriter {
         };
         let pairs: Arc<[Pair]> = pairs.into_iter().map(wrap).collect();
         let patterns = PatternSet::new(pairs.iter().map(|pair| &*pair.pattern));
-        Self { patterns, pairs, cover: Cover::default() }
+        Self { patterns, pairs, cover: Cover::default(), wrapped: None }
     }
 
     /// The same for patterns that nobody who sees a stream go through may learn: what is held back
@@ -49,14 +52,28 @@ impl Rewriter {
         Self { cover, ..self }
     }
 
+    /// The same, which replaces what line ends cut beforehand.
+    #[must_use]
+    pub(crate) fn behind(self, wrapped: Option<Arc<Wrapped>>) -> Self {
+        Self { wrapped, ..self }
+    }
+
     /// Begins a stream.
     pub fn stream(&self) -> RewriteStream {
         let scanner = Scanner::under(self.cover, &self.patterns);
-        RewriteStream { rewriter: self.clone(), scanner, replaced: 0 }
+        let unwrapping = self.wrapped.as_ref().map(Unwrapping::new);
+        RewriteStream { rewriter: self.clone(), unwrapping, scanner, replaced: 0 }
     }
 
     /// Rewrites a whole message at once; borrowed if there was nothing to replace.
     pub fn rewrite<'a>(&self, whole: &'a [u8]) -> Cow<'a, [u8]> {
+        match self.wrapped.as_ref().and_then(|wrapped| wrapped.rewrite(whole)) {
+            Some(text) => Cow::Owned(self.rewrite_lines(&text).into_owned()),
+            None => self.rewrite_lines(whole),
+        }
+    }
+
+    fn rewrite_lines<'a>(&self, whole: &'a [u8]) -> Cow<'a, [u8]> {
         let mut read = 0;
         let mut out: Option<Vec<u8>> = None;
         while let Some((place, id)) = self.patterns.find(whole, read) {
@@ -80,19 +97,6 @@ impl Rewriter {
     pub fn patterns(&self) -> &PatternSet {
         &self.patterns
     }
-
-    /// Appends what `piece` becomes, and gives the number of replacements that it was.
-    fn put(&self, piece: &Piece<'_>, chunk: &[u8], out: &mut Vec<u8>) -> u64 {
-        match piece {
-            Piece::Chunk(range) => out.extend_from_slice(&chunk[range.clone()]),
-            Piece::Held(bytes) => out.extend_from_slice(bytes),
-            Piece::Match(id) => {
-                out.extend_from_slice(&self.pairs[id.index()].replacement);
-                return 1;
-            }
-        }
-        0
-    }
 }
 
 impl fmt::Debug for Rewriter {
@@ -104,30 +108,42 @@ impl fmt::Debug for Rewriter {
 /// One stream on its way through a [`Rewriter`].
 pub struct RewriteStream {
     rewriter: Rewriter,
+    unwrapping: Option<Unwrapping>,
     scanner: Scanner,
     replaced: u64,
+}
+
+/// A part of what comes out.
+enum Out<'a> {
+    /// This range of the chunk just fed.
+    Chunk(Range<usize>),
+    Other(&'a [u8]),
 }
 
 impl RewriteStream {
     /// Takes the next chunk and appends to `out` all that is now decided.
     pub fn feed(&mut self, chunk: &[u8], out: &mut Vec<u8>) {
-        let Self { rewriter, scanner, replaced } = self;
-        scanner.feed(chunk, |piece| *replaced += rewriter.put(&piece, chunk, out));
+        self.pass(chunk, |part| match part {
+            Out::Chunk(range) => out.extend_from_slice(&chunk[range]),
+            Out::Other(bytes) => out.extend_from_slice(bytes),
+        });
     }
 
     /// As [`feed`](Self::feed); but if all that is now decided is one plain range of the chunk, it
     /// gives that range and appends nothing, so that the caller can pass it on without a copy.
     pub fn feed_or_slice(&mut self, chunk: &[u8], out: &mut Vec<u8>) -> Option<Range<usize>> {
-        let Self { rewriter, scanner, replaced } = self;
         let (mut plain, mut first) = (None, true);
-        scanner.feed(chunk, |piece| {
-            if let (true, Piece::Chunk(range)) = (first, &piece) {
+        self.pass(chunk, |part| {
+            if let (true, Out::Chunk(range)) = (first, &part) {
                 plain = Some(range.clone());
             } else {
                 if let Some(range) = plain.take() {
                     out.extend_from_slice(&chunk[range]);
                 }
-                *replaced += rewriter.put(&piece, chunk, out);
+                match part {
+                    Out::Chunk(range) => out.extend_from_slice(&chunk[range]),
+                    Out::Other(bytes) => out.extend_from_slice(bytes),
+                }
             }
             first = false;
         });
@@ -136,8 +152,28 @@ impl RewriteStream {
 
     /// Takes the end of the stream and appends what was held back. Another may then begin.
     pub fn finish(&mut self, out: &mut Vec<u8>) {
-        let Self { rewriter, scanner, replaced } = self;
-        scanner.finish(|piece| *replaced += rewriter.put(&piece, &[], out));
+        let Self { rewriter, unwrapping, scanner, replaced } = self;
+        let mut line = Line { rewriter, scanner, replaced };
+        let mut sink = |part: Out<'_>| {
+            if let Out::Other(bytes) = part {
+                out.extend_from_slice(bytes);
+            }
+        };
+        if let Some(unwrapping) = unwrapping {
+            unwrapping.finish(|passed| line.take(passed, &[], &mut sink));
+        }
+        line.finish(&mut sink);
+    }
+
+    fn pass(&mut self, chunk: &[u8], mut sink: impl FnMut(Out<'_>)) {
+        let Self { rewriter, unwrapping, scanner, replaced } = self;
+        let mut line = Line { rewriter, scanner, replaced };
+        match unwrapping {
+            Some(unwrapping) => {
+                unwrapping.feed(chunk, |passed| line.take(passed, chunk, &mut sink));
+            }
+            None => line.take(Passed::Chunk(0..chunk.len()), chunk, &mut sink),
+        }
     }
 
     /// Number of replacements so far.
@@ -147,7 +183,51 @@ impl RewriteStream {
 
     /// Number of bytes held back now.
     pub fn held(&self) -> usize {
-        self.scanner.held()
+        self.scanner.held() + self.unwrapping.as_ref().map_or(0, Unwrapping::held)
+    }
+}
+
+/// What is behind the search for what line ends cut.
+struct Line<'s> {
+    rewriter: &'s Rewriter,
+    scanner: &'s mut Scanner,
+    replaced: &'s mut u64,
+}
+
+impl Line<'_> {
+    fn take(&mut self, passed: Passed<'_>, chunk: &[u8], sink: &mut impl FnMut(Out<'_>)) {
+        let (bytes, start) = match passed {
+            Passed::Chunk(range) => (&chunk[range.clone()], Some(range.start)),
+            Passed::Other(bytes) => (bytes, None),
+            Passed::Marker(bytes) => {
+                *self.replaced += 1;
+                (bytes, None)
+            }
+        };
+        let Self { rewriter, scanner, replaced } = self;
+        scanner.feed(bytes, |piece| match (piece, start) {
+            (Piece::Chunk(range), Some(start)) => {
+                sink(Out::Chunk(start + range.start..start + range.end));
+            }
+            (Piece::Chunk(range), None) => sink(Out::Other(&bytes[range])),
+            (Piece::Held(bytes), _) => sink(Out::Other(bytes)),
+            (Piece::Match(id), _) => {
+                **replaced += 1;
+                sink(Out::Other(&rewriter.pairs[id.index()].replacement));
+            }
+        });
+    }
+
+    fn finish(self, sink: &mut impl FnMut(Out<'_>)) {
+        let Self { rewriter, scanner, replaced } = self;
+        scanner.finish(|piece| match piece {
+            Piece::Chunk(_) => {}
+            Piece::Held(bytes) => sink(Out::Other(bytes)),
+            Piece::Match(id) => {
+                *replaced += 1;
+                sink(Out::Other(&rewriter.pairs[id.index()].replacement));
+            }
+        });
     }
 }
 

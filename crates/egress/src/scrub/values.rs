@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use http::HeaderName;
 use keyless_core::Placeholder;
-use keyless_rewrite::{PatternSet, Rewriter, echoes, scrubber};
+use keyless_rewrite::{PatternSet, Rewriter, echoes, length_keeping_scrubber, scrubber};
 use parking_lot::RwLock;
 use zeroize::Zeroizing;
 
@@ -154,12 +154,6 @@ fn in_names(values: &Values) -> PatternSet {
 }
 
 fn length_keeping(values: &Values) -> Rewriter {
-    let pairs = values.iter().flat_map(|(placeholder, value)| {
-        echoes(value).into_iter().map(|echo| {
-            let mut marker = echo.replacement(placeholder.as_str());
-            marker.resize(echo.pattern().len(), b'*');
-            (echo.pattern().to_vec(), marker)
-        })
-    });
-    Rewriter::new(pairs).covered()
+    let pairs = values.iter().map(|(placeholder, value)| (&***value, placeholder.as_str()));
+    length_keeping_scrubber(pairs)
 }

@@ -14,6 +14,38 @@ pub(crate) struct Shared {
     pub(crate) after: bool,
 }
 
+/// How a value stands to the groups of a longer text.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    /// Bytes of a group before it.
+    before: usize,
+    /// Its own.
+    length: usize,
+}
+
+impl Place {
+    /// Of a value that a group begins with.
+    pub(super) fn first(length: usize) -> Self {
+        Self { before: 0, length }
+    }
+
+    /// Bytes of the value.
+    pub(super) fn length(self) -> usize {
+        self.length
+    }
+
+    fn after(self) -> usize {
+        self.before + self.length
+    }
+}
+
+/// What decodes to a letter or a sign whatever bits of a value stand beside its own: those of its first byte, then those
+/// of its last.
+const BESIDE: [u8; 2] = [b'1', b'h'];
+
+/// What a marker is made longer with.
+pub(super) const PADDING: u8 = b'*';
+
 /// Which symbols stand for the bits.
 #[derive(Clone, Copy)]
 pub(crate) enum Alphabet {
@@ -47,8 +79,47 @@ impl Alphabet {
         self,
         value: &[u8],
     ) -> impl Iterator<Item = (Zeroizing<Vec<u8>>, Shared)> {
-        (0..self.group())
-            .map(move |before| (self.middle(value, before), self.shared(value, before)))
+        self.placed(value).map(move |(text, place)| (text, self.shared(place)))
+    }
+
+    /// The same symbols, and how the value stands there.
+    pub(super) fn placed(self, value: &[u8]) -> impl Iterator<Item = (Zeroizing<Vec<u8>>, Place)> {
+        let place = |before| Place { before, length: value.len() };
+        (0..self.group()).map(move |before| (self.middle(value, before), place(before)))
+    }
+
+    pub(super) fn shared(self, place: Place) -> Shared {
+        let cuts_a_group = |bytes: usize| !bytes.is_multiple_of(self.group());
+        Shared { before: cuts_a_group(place.before), after: cuts_a_group(place.after()) }
+    }
+
+    /// `marker` at the place of a value, so that what surrounds it decodes as before: padded until the groups behind it
+    /// are whole again, and as far as `least` bytes.
+    pub(super) fn marker_at(self, place: Place, marker: &[u8], least: usize) -> Zeroizing<Vec<u8>> {
+        let mut text = self.beside_first(place);
+        text.extend_from_slice(marker);
+        let beside_last = usize::from(self.shared(place).after);
+        let is_whole = |length: usize| length % self.group() == place.length % self.group();
+        while text.len() + beside_last < least || !is_whole(text.len() + beside_last) {
+            text.push(PADDING);
+        }
+        text.extend_from_slice(&BESIDE[1..][..beside_last]);
+        self.middle(&text, place.before)
+    }
+
+    /// The same in as many symbols as the value has there; a longer marker is cut.
+    pub(super) fn marker_within(self, place: Place, marker: &[u8]) -> Zeroizing<Vec<u8>> {
+        let beside_last = usize::from(self.shared(place).after);
+        let mut text = self.beside_first(place);
+        text.extend_from_slice(marker);
+        text.resize(place.length - beside_last.min(place.length), PADDING);
+        text.extend_from_slice(&BESIDE[1..][..beside_last]);
+        self.middle(&text, place.before)
+    }
+
+    fn beside_first(self, place: Place) -> Vec<u8> {
+        let is_shared = self.shared(place).before;
+        BESIDE[..usize::from(is_shared)].to_vec()
     }
 
     /// The symbols that depend on `value` alone when `before` bytes of a group stand before it.
@@ -59,11 +130,6 @@ impl Alphabet {
         let whole = self.whole(&placed);
         let (first, end) = ((before * 8).div_ceil(self.bits()), placed.len() * 8 / self.bits());
         Zeroizing::new(whole[first.min(end)..end].to_vec())
-    }
-
-    fn shared(self, value: &[u8], before: usize) -> Shared {
-        let cuts_a_group = |bytes: usize| !bytes.is_multiple_of(self.group());
-        Shared { before: cuts_a_group(before), after: cuts_a_group(before + value.len()) }
     }
 
     /// Bits of a symbol.
@@ -104,6 +170,33 @@ mod tests {
                     let whole = String::from_utf8(alphabet.whole(&text).to_vec()).unwrap();
                     let middle = alphabet.middle(value, before % alphabet.group());
                     assert!(whole.contains(core::str::from_utf8(&middle).unwrap()));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_marker_leaves_what_surrounds_it_as_it_was() {
+        for length in 8..50 {
+            let value = vec![b'v'; length];
+            for before in 0..9 {
+                for after in 0..5 {
+                    let text = [&vec![b'u'; before], &value[..], &vec![b'z'; after]].concat();
+                    let encoded =
+                        String::from_utf8(Alphabet::Base64.whole(&text).to_vec()).unwrap();
+                    let (middle, place) = Alphabet::Base64.placed(&value).nth(before % 3).unwrap();
+                    let middle = core::str::from_utf8(&middle).unwrap();
+                    let within = Alphabet::Base64.marker_within(place, b"kloak_1");
+                    assert_eq!(within.len(), middle.len());
+                    for marker in [Alphabet::Base64.marker_at(place, b"kloak_1", 0), within] {
+                        let marker = core::str::from_utf8(&marker).unwrap();
+                        let scrubbed = encoded.replacen(middle, marker, 1);
+                        let decoded = BASE64.decode(scrubbed.as_bytes()).unwrap();
+                        assert!(decoded.starts_with(&text[..before]), "{length} {before} {after}");
+                        assert!(decoded.ends_with(&vec![b'z'; after]), "{length} {before} {after}");
+                        let decoded = String::from_utf8(decoded).unwrap();
+                        assert!(length < 9 || decoded.contains("kloak_1"), "{decoded}");
+                    }
                 }
             }
         }
