@@ -81,7 +81,7 @@ impl SecretValue {
     }
 
     /// Whether the value stands in `text`, such as a variable of the environment that an agent would inherit: as it is,
-    /// percent-encoded or in base64. Tells nothing else of it.
+    /// percent-encoded, escaped as in JSON, or in base64, hex or base32. Tells nothing else of it.
     pub fn occurs_in(&self, text: &[u8]) -> bool {
         occurrence::occurs(&self.bytes, text)
     }

@@ -1,6 +1,7 @@
-//! Whether a value stands in a text: as it is, percent-encoded as in a URL, or in base64 as in a Basic credential.
+//! Whether a value stands in a text: as it is, percent-encoded as in a URL, escaped as in JSON, in base64 as in a Basic
+//! credential, in hex or in base32.
 
-use data_encoding::{BASE64_NOPAD, HEXLOWER_PERMISSIVE};
+use data_encoding::{BASE32_NOPAD, BASE64_NOPAD, HEXLOWER_PERMISSIVE};
 use zeroize::Zeroizing;
 
 /// Whether `value` occurs in `text` in one of these forms.
@@ -10,6 +11,8 @@ pub(super) fn occurs(value: &[u8], text: &[u8]) -> bool {
         || runs(text)
             .filter(|run| run.len() * 3 / 4 >= value.len())
             .any(|run| is_in_base64(value, run))
+        || text.contains(&b'\\') && stands_in(value, &json_unescaped(text))
+        || runs(text).any(|run| is_in_hex(value, run) || is_in_base32(value, run))
 }
 
 fn stands_in(value: &[u8], text: &[u8]) -> bool {
@@ -30,6 +33,55 @@ fn percent_decoded(text: &[u8]) -> Zeroizing<Vec<u8>> {
         }
     }
     decoded
+}
+
+fn json_unescaped(text: &[u8]) -> Zeroizing<Vec<u8>> {
+    let mut plain = Zeroizing::new(Vec::with_capacity(text.len()));
+    let mut rest = text;
+    while let Some((first, after)) = rest.split_first() {
+        let escape = after.first().filter(|_| *first == b'\\');
+        let (byte, length) = match escape {
+            Some(b'u') => match ascii_of(after.get(1..5)) {
+                Some(byte) => (byte, 6),
+                None => (*first, 1),
+            },
+            Some(b'n') => (b'\n', 2),
+            Some(b'r') => (b'\r', 2),
+            Some(b't') => (b'\t', 2),
+            Some(other) => (*other, 2),
+            None => (*first, 1),
+        };
+        plain.push(byte);
+        rest = &rest[length..];
+    }
+    plain
+}
+
+/// The character that these digits stand for, if it is one byte.
+fn ascii_of(digits: Option<&[u8]>) -> Option<u8> {
+    let code = HEXLOWER_PERMISSIVE.decode(digits?).ok()?;
+    (code[0] == 0 && code[1].is_ascii()).then_some(code[1])
+}
+
+/// The digits may begin at any place of the run.
+fn is_in_hex(value: &[u8], run: &[u8]) -> bool {
+    let code = Zeroizing::new(HEXLOWER_PERMISSIVE.encode(value).into_bytes());
+    run.len() >= code.len() && stands_in(&code, &Zeroizing::new(run.to_ascii_lowercase()))
+}
+
+/// Groups of eight symbols may begin at any place of the run.
+fn is_in_base32(value: &[u8], run: &[u8]) -> bool {
+    if run.len() * 5 / 8 < value.len() {
+        return false;
+    }
+    let run = Zeroizing::new(run.to_ascii_uppercase());
+    (0..8.min(run.len())).any(|begin| {
+        let run = &run[begin..];
+        let groups = &run[..run.len() / 8 * 8];
+        let decode = |text: &[u8]| BASE32_NOPAD.decode(text).ok().map(Zeroizing::new);
+        let decoded = decode(run).or_else(|| decode(groups));
+        decoded.is_some_and(|decoded| stands_in(value, &decoded))
+    })
 }
 
 /// What could be base64, of either alphabet.
@@ -83,6 +135,23 @@ mod tests {
             for form in forms {
                 prop_assert!(occurs(&value, form.as_bytes()), "{}", form);
             }
+        }
+    }
+
+    #[test]
+    fn a_value_is_found_as_json_hex_and_base32_have_it() {
+        let value = b"s3cret/with\"quote+8";
+        let hex = HEXLOWER_PERMISSIVE.encode(value);
+        let base32 = data_encoding::BASE32.encode(value);
+        for text in [
+            r#"{"token":"s3cret\/with\"quote\u002b8"}"#,
+            r#"{"token":"s3cret/with\u0022quote+8"}"#,
+            &format!("key={hex}"),
+            &hex.to_uppercase(),
+            &base32,
+            &format!("x={}", base32.to_lowercase()),
+        ] {
+            assert!(occurs(value, text.as_bytes()), "{text}");
         }
     }
 
