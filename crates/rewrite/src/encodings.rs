@@ -330,6 +330,9 @@ mod tests {
         // As Go's and .NET's templates write it.
         assert_eq!(scrub("abc+def\"ghi", "[abc&#43;def&#34;ghi]"), "[kloak_&lt;1&gt;]");
         assert_eq!(scrub("abc+def\"ghi", "[abc&#x2B;def&quot;ghi]"), "[kloak_&lt;1&gt;]");
+        assert_eq!(scrub("abc+def\"ghi", "[abc&#x2b;def&quot;ghi]"), "[kloak_&lt;1&gt;]");
+        assert_eq!(scrub("ab+c/def", "[ab\\u002bc\\/def]"), "[kloak_\\u003c1\\u003e]");
+        assert_eq!(scrub("ab<c/def", "[ab\\u003Cc\\/def]"), "[kloak_\\u003C1\\u003E]");
         assert_eq!(scrub(value, "[a/b&#x3c;c&#x3e;d&#x22;e]"), "[kloak_&#x3c;1&#x3e;]");
         assert_eq!(scrub(value, "[612f623c633e642265]"), "[6b6c6f616b5f3c313e]");
         assert_eq!(scrub(value, "[YS9iPGM+ZCJl]"), "[a2xvYWtfPDE+]");

@@ -19,7 +19,7 @@ const NAMES: Markup = ["&amp;", "&lt;", "&gt;"];
 /// The longest of all replacements, in bytes.
 const LONGEST: usize = 6;
 
-pub(super) static ALL: [Html; 15] = [
+pub(super) static ALL: [Html; 16] = [
     // Text: Python's `escape(quote=False)`, DOM serializers.
     Html { quote: "\"", apostrophe: "'", markup: NAMES, more: &[] },
     // Attributes: DOM serializers, PHP's default before 8.1.
@@ -68,6 +68,8 @@ pub(super) static ALL: [Html; 15] = [
         markup: ["&#x26;", "&#x3c;", "&#x3e;"],
         more: HE,
     },
+    // The entities of .NET's `HtmlEncoder` in lower case.
+    Html { quote: "&quot;", apostrophe: "&#x27;", markup: NAMES, more: &[(b'+', "&#x2b;")] },
 ];
 
 const HE: &[(u8, &str)] = &[(b'`', "&#x60;")];

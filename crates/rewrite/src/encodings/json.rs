@@ -12,7 +12,7 @@ pub(super) struct Json {
     digits: &'static [u8; 16],
 }
 
-pub(super) static ALL: [Json; 11] = [
+pub(super) static ALL: [Json; 14] = [
     Json { by_number: none, slash: b"/", digits: LOWER },
     Json { by_number: none, slash: b"/", digits: UPPER },
     Json { by_number: none, slash: b"\\/", digits: LOWER },
@@ -24,6 +24,10 @@ pub(super) static ALL: [Json; 11] = [
     Json { by_number: unsafe_in_html_dotnet, slash: b"/", digits: UPPER },
     Json { by_number: all_but_alphanumeric, slash: b"/", digits: LOWER },
     Json { by_number: all_but_alphanumeric, slash: b"/", digits: UPPER },
+    // With slashes escaped as well: PHP's `JSON_HEX_TAG` and its kin are the first.
+    Json { by_number: unsafe_in_html, slash: b"\\/", digits: UPPER },
+    Json { by_number: unsafe_in_html_dotnet, slash: b"\\/", digits: LOWER },
+    Json { by_number: unsafe_in_html_dotnet, slash: b"\\/", digits: UPPER },
 ];
 
 impl Json {
