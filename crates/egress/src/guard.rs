@@ -29,9 +29,12 @@ use tokio::time::{Sleep, sleep};
 
 use self::chunks::{Chunks, TrailerBounds};
 pub(crate) use self::handle::{Approved, GuardHandle, UpgradePass};
-use self::handle::{Decision, Shared};
 pub use self::head::{Door, Framing, parse_head};
 pub(crate) use self::head::{too_many_bytes, too_many_fields};
+use self::{
+    handle::{Decision, Shared},
+    head::with_target_escaped,
+};
 use crate::Limits;
 
 /// What hyper reads in place of a head that is refused.
@@ -157,8 +160,8 @@ impl<S> Guard<S> {
             }
             Ok(Some(end)) => {
                 self.timer = None;
-                match parse_head(&self.buffer[..end], self.rules.door, self.rules.head_fields) {
-                    Ok(framing) => self.approve(end, framing),
+                match self.parse(end) {
+                    Ok((end, framing)) => self.approve(end, framing),
                     Err(error) => self.refuse(error),
                 }
             }
@@ -169,6 +172,24 @@ impl<S> Guard<S> {
             Err(error) => self.refuse(error),
         }
         true
+    }
+
+    /// Reads the head that ends at `end`; once more with its target escaped, where that is all it lacks. Gives its end then.
+    fn parse(&mut self, end: usize) -> Result<(usize, Framing), Error> {
+        let Rules { door, head_bytes, head_fields, .. } = self.rules;
+        let refused = match parse_head(&self.buffer[..end], door, head_fields) {
+            Ok(framing) => return Ok((end, framing)),
+            Err(error) => error,
+        };
+        let Some(escaped) = with_target_escaped(&self.buffer[..end]) else { return Err(refused) };
+        if escaped.len() > head_bytes {
+            return Err(too_many_bytes(head_bytes));
+        }
+        let framing = parse_head(&escaped, door, head_fields)?;
+        let rest = self.buffer.split_off(end);
+        self.buffer = BytesMut::from(&escaped[..]);
+        self.buffer.unsplit(rest);
+        Ok((escaped.len(), framing))
     }
 
     fn approve(&mut self, end: usize, framing: Framing) {

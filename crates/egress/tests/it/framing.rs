@@ -126,6 +126,23 @@ fn heads_have_bounds() {
     assert_eq!(Answer::parse(&scene.raw(almost.as_bytes())).status, 200);
 }
 
+/// What clients send as it was typed: it goes on as a browser would have sent it.
+#[test]
+fn letters_that_urls_have_not_are_escaped() {
+    let scene = Scene::new();
+    let body =
+        "POST /a\"<b>`^{c}|?q=<> HTTP/1.1\r\nhost: allowed.test\r\ncontent-length: 2\r\n\r\nhi";
+    let next = "GET /next HTTP/1.1\r\nhost: allowed.test\r\nconnection: close\r\n\r\n";
+    let text = scene.raw(format!("{body}{next}").as_bytes());
+    assert!(!text.contains("HTTP/1.1 400"), "{text}");
+    let requests = scene.allowed.requests();
+    assert_eq!(requests[0].target, "https://allowed.test/a%22%3Cb%3E%60%5E%7Bc%7D%7C?q=%3C%3E");
+    assert_eq!(
+        (&requests[0].body[..], &*requests[1].target),
+        (&b"hi"[..], "https://allowed.test/next")
+    );
+}
+
 #[test]
 fn a_head_that_does_not_come_times_out() {
     let scene = Scene::of(Setting {
