@@ -113,5 +113,5 @@ print(refused(changed))
 older = session.client("s3", config=Config(signature_version="s3", s3={"addressing_style": "path"}))
 print(refused(older.generate_presigned_url("get_object", Params={"Bucket": "site", "Key": key})))
 
-foreign = session.client("s3", aws_access_key_id="AKIAOTHER", config=config)
+foreign = session.client("s3", aws_access_key_id="AKIAOTHER", aws_secret_access_key="x" * 40, config=config)
 print(refused(foreign.generate_presigned_url("get_object", Params={"Bucket": "site", "Key": key})))
