@@ -24,7 +24,8 @@ pub async fn open_vault(store: Store, factor: Factor) -> Result<Vault, Error> {
 pub(crate) async fn record_refusal(log: &AuditLog, code: Code) {
     let is_guess = matches!(
         code,
-        Code::TotpReplayed
+        Code::TotpClosed
+            | Code::TotpReplayed
             | Code::TotpWrong
             | Code::WrongFactor
             | Code::WrongPassphrase

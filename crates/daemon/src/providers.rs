@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use keyless_core::Error;
+use keyless_core::{EgressRule, Error, Locations, SecretPath};
 use keyless_vault::{ProviderFault, Providers, Tier};
 
 use crate::{
@@ -27,6 +27,29 @@ pub fn providers(places: &Places) -> Result<Providers, Error> {
         why: "another trusted file says something else of the same provider".to_owned(),
     }));
     Ok(providers)
+}
+
+/// Takes the places in requests from the catalog, where it knows without doubt whose token this is and nothing else says
+/// where the value goes; whose it may be, where it does.
+pub fn narrow(
+    known: &Providers,
+    path: &SecretPath,
+    rule: &mut EgressRule,
+    value: Option<&[u8]>,
+) -> Option<Vec<String>> {
+    if !says_no_place(rule) {
+        return None;
+    }
+    let found = known.locations_of(path, &rule.to, value)?;
+    rule.locations = found.locations;
+    Some(found.services.iter().map(|service| (*service).to_owned()).collect())
+}
+
+/// Whether a value may be anywhere in a request: nobody has said less, and the proxy puts it nowhere itself.
+fn says_no_place(rule: &EgressRule) -> bool {
+    let EgressRule { locations, inject, sign, oauth, seal, .. } = rule;
+    *locations == Locations::ALL
+        && (inject.is_none() && sign.is_none() && oauth.is_none() && seal.is_empty())
 }
 
 /// What is known in the project that `folder` lies in: the same, of projects' files its own alone. Those that don't

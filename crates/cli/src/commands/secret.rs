@@ -12,9 +12,7 @@ mod versions;
 
 use std::{collections::BTreeMap, env, process::ExitCode, slice, sync::Arc};
 
-use keyless_core::{
-    ApproveOnUse, Code, EgressRule, Error, Location, Locations, SafeText, SecretPath,
-};
+use keyless_core::{ApproveOnUse, Code, Error, Location, SafeText, SecretPath};
 use keyless_daemon::{
     CheckWhen, Operator, Places, SecretRow,
     vault::{KeptAt, Metadata, Secret, SourceConfig, Vault},
@@ -96,25 +94,17 @@ fn narrow(
     metadata: &mut Metadata,
     value: Option<&[u8]>,
 ) -> Result<Option<String>, Error> {
-    let Some(rule) = metadata.egress.as_mut().filter(|rule| says_no_place(rule)) else {
+    let Some(rule) = metadata.egress.as_mut() else { return Ok(None) };
+    let providers = keyless_daemon::project_providers(places, &here())?;
+    let Some(services) = keyless_daemon::narrow(&providers, path, rule, value) else {
         return Ok(None);
     };
-    let providers = keyless_daemon::project_providers(places, &here())?;
-    let Some(known) = providers.locations_of(path, &rule.to, value) else { return Ok(None) };
-    rule.locations = known.locations;
-    let found = plain(&json!(known.locations));
+    let found = plain(&json!(rule.locations));
     Ok(Some(format!(
         "Its value goes into {found} of a request alone, as a token for {} does; keyless secret set {path} --locations says \
          otherwise.\n",
-        known.services.join(" or ")
+        services.join(" or ")
     )))
-}
-
-/// Whether a value may be anywhere in a request: nobody has said less, and the proxy puts it nowhere itself.
-fn says_no_place(rule: &EgressRule) -> bool {
-    let EgressRule { locations, inject, sign, oauth, seal, .. } = rule;
-    *locations == Locations::ALL
-        && (inject.is_none() && sign.is_none() && oauth.is_none() && seal.is_empty())
 }
 
 /// Takes in a value that stood in a file. What is known of it is as the catalog has it.

@@ -91,3 +91,53 @@ fn what_a_source_is_given_takes_the_word_of_who_has_the_factor() {
     assert!(!got.exists());
     unlock(&world);
 }
+
+/// A program that takes the place of one that is given new values gets none of them, and a secret is not led to another of a
+/// source that is opened for Keyless.
+#[test]
+fn who_gets_new_values_and_what_is_asked_of_a_source_takes_the_word_too() {
+    let world = World::with_token();
+    let got = world.operator_file("got");
+    let program = |name: &str| {
+        let script = format!("#!/bin/sh\ncat > {}\n", got.display());
+        let program = world.home.write(&format!("operator/{name}"), script).unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+        fs::set_permissions(&program, mode).unwrap();
+        let checksum = sha256(&program);
+        format!("program = {program:?}\nchecksum_sha256 = {checksum:?}\n")
+    };
+    let declared = |program: &str, more: &str| {
+        let text = format!(
+            "[[source]]\nname = \"mine\"\ntype = \"plugin\"\n{program}access = \"readwrite\"\n\
+             [[source]]\nname = \"opened\"\ntype = \"vault\"\naddr = \"https://127.0.0.1:9\"\nmount = \"kv\"\n\
+             [[route]]\nprefix = \"plug/\"\nsource = \"mine\"\n{more}\
+             [source_credentials]\nopened = \"{TOKEN}\"\n"
+        );
+        world.home.write("keyless/sources.toml", text).unwrap();
+    };
+    let first = program("first");
+    declared(&first, "");
+    world.keyless(&["secret", "add", "plug/a/token", "--source", "routed"]).run().ok();
+    unlock(&world);
+    let passphrase = fs::read_to_string(world.operator_file("passphrase")).unwrap();
+    let asked = |command: &[&str], of: &str| {
+        let no = format!(
+            "expect('Passphrase'); say({passphrase:?}); expect({of:?}); expect('Is that yours?'); say('n\\n'); finish(code=4)"
+        );
+        at_a_terminal(&world, world.keyless(command).without_passphrase(), &no);
+        assert!(!got.exists(), "{command:?}");
+    };
+    declared(&program("greedy"), "");
+    asked(&["secret", "rotate", "plug/a/token"], "is given new values");
+    let other =
+        format!("[secret.\"team/low/token\"]\nsource = \"opened\"\nreference = \"prod/high\"\n");
+    declared(&first, &other);
+    asked(&["unlock"], "team/low/token is prod/high at the source opened");
+    let route = "[[route]]\nprefix = \"team/\"\nsource = \"opened\"\nmount = \"high\"\n";
+    declared(&first, route);
+    asked(&["unlock"], "what begins with team/ is kept at the source opened, mount");
+    // As it was, nobody is asked.
+    declared(&first, "");
+    let again = world.keyless(&["unlock"]).without_passphrase().run().ok();
+    assert!(again.contains("Unlocked already"), "{again}");
+}

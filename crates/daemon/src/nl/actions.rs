@@ -67,7 +67,7 @@ pub struct ActionOrder {
     pub action_id: String,
     /// Joins the entries of the log about it, `req-…`.
     pub correlation_id: String,
-    /// What is to be done, as [`ActionSession::could_run`] gave it; the text of a template's file is in it.
+    /// What is to be done, as `could_run` gave it; the text of a template's file is in it.
     pub checked: Checked,
     /// The verdict about the secret of each handle, of those in rendered files as well.
     pub allowed: Vec<(Handle, Allowed)>,

@@ -200,30 +200,58 @@ impl RouterConfig {
         all.flat_map(|spec| spec.named.iter().map(|path| (spec.name.as_str(), path)))
     }
 
-    /// What the sources are given of the store, a sentence about each that gets something: it is another once anything is
-    /// set differently there.
+    /// What the sources are given, values of the store or new ones, and what is asked of those: a sentence about each, which is
+    /// another once anything is set differently there. What the account can read by itself is not among them.
     pub fn given_out(&self) -> Vec<String> {
-        let given = |spec: &SourceSpec| {
-            let credential = self.credentials.get(&spec.name);
-            let paths: Vec<_> =
-                credential.into_iter().chain(&spec.named).map(SecretPath::as_str).collect();
-            let place = ["program", "addr", "endpoint", "file", "region"]
-                .iter()
-                .find_map(|key| spec.settings.get(*key)?.as_str())
-                .map(|place| format!(", {place}"));
-            let digest = Sha256::digest(spec.settings.to_string());
-            (!paths.is_empty()).then(|| {
-                format!(
-                    "the source {} ({}{}; settings {}) is given {}",
-                    spec.name,
-                    spec.kind,
-                    place.unwrap_or_default(),
-                    HEXLOWER.encode(&digest[..8]),
-                    paths.join(", ")
-                )
-            })
-        };
-        self.sources.values().filter_map(given).collect()
+        let sources = self.sources.values().filter_map(|spec| self.given_to(spec));
+        let is_given = |name: &str| self.sources.get(name).is_some_and(|spec| self.gives(spec));
+        let secrets = self.secrets.iter().filter(|(_, (source, _))| is_given(source));
+        let secrets = secrets.map(|(path, (source, reference))| {
+            format!("{path} is {reference} at the source {source}")
+        });
+        let routes = self.routes.iter().filter(|route| is_given(&route.source));
+        let routes = routes.map(|Route { prefix, source, settings }| {
+            let settings: Vec<String> =
+                settings.iter().map(|(key, value)| format!(", {key} {value}")).collect();
+            format!("what begins with {prefix} is kept at the source {source}{}", settings.concat())
+        });
+        let default = self.default.iter();
+        let default =
+            default.flat_map(|route| std::iter::once(&route.source).chain(&route.fallback));
+        let default = default.filter(|source| is_given(source));
+        let default = default
+            .map(|source| format!("what nothing leads elsewhere is kept at the source {source}"));
+        sources.chain(secrets).chain(routes).chain(default).collect()
+    }
+
+    /// What a source is given; nothing of one that gets nothing.
+    fn given_to(&self, spec: &SourceSpec) -> Option<String> {
+        let place = ["program", "addr", "endpoint", "file", "region"]
+            .iter()
+            .find_map(|key| spec.settings.get(*key)?.as_str())
+            .map(|place| format!(", {place}"));
+        let digest = Sha256::digest(spec.settings.to_string());
+        let paths: Vec<_> = self.paths_given_to(spec).map(SecretPath::as_str).collect();
+        let new = (spec.access == Access::ReadWrite).then_some("new values");
+        let given: Vec<&str> = paths.into_iter().chain(new).collect();
+        self.gives(spec).then(|| {
+            format!(
+                "the source {} ({}{}; settings {}) is given {}",
+                spec.name,
+                spec.kind,
+                place.unwrap_or_default(),
+                HEXLOWER.encode(&digest[..8]),
+                given.join(", ")
+            )
+        })
+    }
+
+    fn gives(&self, spec: &SourceSpec) -> bool {
+        spec.access == Access::ReadWrite || self.paths_given_to(spec).next().is_some()
+    }
+
+    fn paths_given_to<'a>(&'a self, spec: &'a SourceSpec) -> impl Iterator<Item = &'a SecretPath> {
+        self.credentials.get(&spec.name).into_iter().chain(&spec.named)
     }
 
     /// The same with the variables that `index` names, for sources of the kind `env`.

@@ -9,7 +9,9 @@ use keyless_daemon::{
 };
 use serde_json::{Value, json};
 
-use super::{completed, describe, metadata::changed_metadata, remarks::remark, unlock_with};
+use super::{
+    completed, describe, metadata::changed_metadata, narrow, remarks::remark, unlock_with,
+};
 use crate::{
     args::SetArgs,
     ui::{Ui, plain},
@@ -20,7 +22,11 @@ pub(super) async fn run(ui: &Ui, args: SetArgs) -> Result<(), Error> {
     let secret = vault.show(&args.path).await?;
     let before = secret.metadata.clone();
     let metadata = changed_metadata(before.clone(), &args.rule, &args.upkeep)?;
-    let metadata = completed(ui, metadata, &args.rule.locations, args.upkeep.pattern.as_deref())?;
+    let mut metadata =
+        completed(ui, metadata, &args.rule.locations, args.upkeep.pattern.as_deref())?;
+    if before.egress.is_none() && args.rule.locations.is_empty() {
+        narrow(&places, &args.path, &mut metadata, None)?;
+    }
     if metadata == before {
         let words = format!(
             "Nothing to change: {} is so already, or nothing was said of it. keyless secret set --help\n",

@@ -171,7 +171,10 @@ async fn hosts_from_person(setup: &Setup<'_>, operator: &Operator) -> Result<(),
             secret.path
         ))?;
         if !to.is_empty() {
-            let metadata = Metadata { egress: Some(EgressRule::to(to)), ..secret.metadata.clone() };
+            let mut rule = EgressRule::to(to);
+            let known = keyless_daemon::project_providers(&setup.places, &setup.root)?;
+            keyless_daemon::narrow(&known, &secret.path, &mut rule, None);
+            let metadata = Metadata { egress: Some(rule), ..secret.metadata.clone() };
             operator.set(&secret.path, &secret.metadata, metadata).await?;
         }
     }

@@ -446,3 +446,23 @@ fn an_option_of_which_nothing_comes_is_refused_by_name() {
     approve(&world, &[&path, "--accept", "--path", "team/other/key"]).ok();
     assert_eq!(agent.status(&path), "ok");
 }
+
+/// A value that was asked for goes where `secret add` would have it go: the agent chose the door.
+#[test]
+fn what_is_asked_for_goes_into_the_places_of_its_service_alone() {
+    let world = unlocked();
+    let mut agent = Agent::connect(&world);
+    let path = "team/github/ci-token";
+    world.declares("required = [\"team/github/ci-token\"]\n");
+    let id = agent.ask("secrets_request_provision", &about(path));
+    let accept = ["approve", &id, "--accept", "--to", "api.github.com", "--value-stdin"];
+    world.keyless(&accept).stdin(world.github_token()).run().ok();
+    let shown = world.keyless(&["secret", "show", path]).run().ok();
+    assert!(shown.contains("basic, header") && !shown.contains("body"), "{shown}");
+    // And so do hosts that are named later.
+    let later = ["secret", "add", "team/github/later", "--source", "env:LATER", "--env", "LATER"];
+    world.keyless(&later).run().ok();
+    world.keyless(&["secret", "set", "team/github/later", "--to", "api.github.com"]).run().ok();
+    let shown = world.keyless(&["secret", "show", "team/github/later"]).run().ok();
+    assert!(shown.contains("basic, header") && !shown.contains("body"), "{shown}");
+}

@@ -4,6 +4,7 @@ use keyless_core::{
     ApproveOnUse, Code, Destination, EgressRule, Error, SafeText, SecretPath, approval::Asked,
 };
 use keyless_vault::{EnvName, Metadata, NewSecret, Secret};
+use tokio::task::spawn_blocking;
 use zeroize::Zeroizing;
 
 use super::{
@@ -13,7 +14,11 @@ use super::{
     },
     Approver, keep_declared,
 };
-use crate::{liveness::Checked, places::Places};
+use crate::{
+    liveness::Checked,
+    places::Places,
+    providers::{narrow, providers},
+};
 
 impl Approver {
     /// Gives a secret a value that no agent has asked for.
@@ -41,7 +46,39 @@ impl Approver {
         after: Metadata,
     ) -> Result<(), Error> {
         let _turn = self.turn.lock().await;
+        let mut after = after;
+        if before.egress.is_none()
+            && let Some(rule) = after.egress.take()
+        {
+            after.egress = self.narrowed(path, rule, None).await?;
+        }
         self.operator.set(path, before, after).await
+    }
+
+    /// What hosts that a person names come to: in the places of a known service's tokens alone.
+    async fn rule_for(
+        &self,
+        path: &SecretPath,
+        to: Vec<Destination>,
+        value: Option<&Zeroizing<Vec<u8>>>,
+    ) -> Result<Option<EgressRule>, Error> {
+        if to.is_empty() {
+            return Ok(None);
+        }
+        self.narrowed(path, EgressRule::to(to), value).await
+    }
+
+    async fn narrowed(
+        &self,
+        path: &SecretPath,
+        mut rule: EgressRule,
+        value: Option<&Zeroizing<Vec<u8>>>,
+    ) -> Result<Option<EgressRule>, Error> {
+        let Some(places) = self.places.clone() else { return Ok(Some(rule)) };
+        let known = spawn_blocking(move || providers(&places)).await;
+        let known = known.map_err(|_| Error::from(Code::Internal))??;
+        narrow(&known, path, &mut rule, value.map(|value| value.as_slice()));
+        Ok(Some(rule))
     }
 
     /// Asks the service of a stored value whether it takes it.
@@ -60,6 +97,7 @@ impl Approver {
         asked: Option<&Asked>,
     ) -> Result<(), Error> {
         let operator = self.operator.again(allow_weak);
+        let rule = self.rule_for(path, to, Some(&value)).await?;
         let asked = asked.filter(|_| occasion == Occasion::First);
         match operator.vault.show(path).await {
             Ok(_) if occasion == Occasion::New => {
@@ -70,7 +108,7 @@ impl Approver {
             }
             Ok(Secret { metadata, .. }) => {
                 let policy = asked.map(Asked::policy).unwrap_or_default();
-                replace(&operator, path, metadata, (to, env, policy), value).await
+                replace(&operator, path, metadata, (rule, env, policy), value).await
             }
             // What is to get another value, and has gone meanwhile, is not made anew without its hosts.
             Err(error) if error.code() == Code::SecretNotFound && occasion != Occasion::Another => {
@@ -78,7 +116,7 @@ impl Approver {
                 if let Some(asked) = asked {
                     keep_declared(&mut metadata, asked);
                 }
-                bind(&mut metadata, (to, env, ApproveOnUse::Never));
+                bind(&mut metadata, (rule, env, ApproveOnUse::Never));
                 operator.add(path, metadata, Some(value)).await
             }
             Err(error) => Err(error),
@@ -110,8 +148,7 @@ impl Operator {
             let known = self.vault.show(&one.path).await.ok().filter(Secret::lacks_value);
             let answer = match (known, one) {
                 (Some(known), NewSecret { path, metadata, value: Some(value) }) => {
-                    let to = metadata.egress.map(|rule| rule.to).unwrap_or_default();
-                    let bound = (to, metadata.env, ApproveOnUse::Never);
+                    let bound = (metadata.egress, metadata.env, ApproveOnUse::Never);
                     Box::pin(replace(self, &path, known.metadata, bound, value)).await
                 }
                 (_, one) => {
@@ -132,8 +169,8 @@ impl Operator {
     }
 }
 
-/// Where a value may go, the variable for its placeholder, and how often a person is asked at least.
-type Binding = (Vec<Destination>, Option<EnvName>, ApproveOnUse);
+/// Where and how a value may go, the variable for its placeholder, and how often a person is asked at least.
+type Binding = (Option<EgressRule>, Option<EnvName>, ApproveOnUse);
 
 /// Binds the secret and gives it the value; neither when one of them can't be done.
 async fn replace(
@@ -161,11 +198,11 @@ async fn replace(
 }
 
 /// Adds what a secret lacks to be used; what its owner said before stays. Whether anything changed.
-fn bind(metadata: &mut Metadata, (to, env, policy): Binding) -> bool {
-    let adds_rule = metadata.egress.is_none() && !to.is_empty();
+fn bind(metadata: &mut Metadata, (rule, env, policy): Binding) -> bool {
+    let adds_rule = metadata.egress.is_none() && rule.is_some();
     let adds_env = metadata.env.is_none() && env.is_some();
     if adds_rule {
-        metadata.egress = Some(EgressRule::to(to));
+        metadata.egress = rule;
     }
     if adds_env {
         metadata.env = env;
