@@ -58,6 +58,12 @@ async fn add(ui: &Ui, args: AddArgs) -> Result<(), Error> {
         completed(ui, metadata, &args.rule.locations, args.upkeep.pattern.as_deref())?;
     metadata.honeypot = args.honeypot;
     let local = metadata.source == SourceConfig::Local;
+    let is_by_catalog = args.rule.to.is_empty() && args.rule.uses.preset.is_none();
+    if let Some(rule) = metadata.egress.as_ref().filter(|_| is_by_catalog) {
+        // Before the value is typed: who can write the catalog's folder says where it goes.
+        let hosts: Vec<String> = rule.to.iter().map(ToString::to_string).collect();
+        ui.line(&format!("It may go to {}, as the catalog says of its pattern.", hosts.join(", ")));
+    }
     if metadata.egress.is_none() && !args.honeypot {
         ui.warn("no --to HOST: no request can carry this secret; `keyless exec` and NL actions can use it");
     }

@@ -129,9 +129,8 @@ fn who_gets_new_values_and_what_is_asked_of_a_source_takes_the_word_too() {
     };
     declared(&program("greedy"), "");
     asked(&["secret", "rotate", "plug/a/token"], "is given new values");
-    let other =
-        format!("[secret.\"team/low/token\"]\nsource = \"opened\"\nreference = \"prod/high\"\n");
-    declared(&first, &other);
+    let other = "[secret.\"team/low/token\"]\nsource = \"opened\"\nreference = \"prod/high\"\n";
+    declared(&first, other);
     asked(&["unlock"], "team/low/token is prod/high at the source opened");
     let route = "[[route]]\nprefix = \"team/\"\nsource = \"opened\"\nmount = \"high\"\n";
     declared(&first, route);

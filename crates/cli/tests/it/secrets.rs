@@ -540,3 +540,17 @@ fn what_is_hardly_meant_of_a_secret_is_remarked_upon() {
     let checked = world.keyless(&["source", "check", "team/bait/key"]).run().ok();
     assert!(checked.contains("bait: never fetched"), "{checked}");
 }
+
+/// A file in the catalog's folder may stand in the place of a bundled provider: where the value goes is said before it is typed.
+#[test]
+fn hosts_that_the_catalog_names_are_said_before_the_value_is_asked_for() {
+    let world = World::with_store();
+    let passphrase = fs::read_to_string(world.operator_file("passphrase")).unwrap();
+    let add = ["secret", "add", "team/github/token", "--pattern", "github-pat"];
+    let value = world.github_token();
+    let script = format!(
+        "expect('It may go to api.github.com'); expect('Passphrase'); say({passphrase:?});
+expect('not shown'); say({value:?} + '\\n'); finish(code=0)"
+    );
+    at_a_terminal(&world, world.keyless(&add).without_passphrase(), &script);
+}
