@@ -298,9 +298,16 @@ impl Unwrapping {
 
     /// Gives what is held, if it is of a line that `chunk` shows not to be cut: nearly always, and without a copy.
     fn let_go(&mut self, chunk: &[u8], sink: &mut impl FnMut(Passed<'_>)) {
-        let Some(end) = chunk.iter().position(|byte| !is_symbol(*byte)) else { return };
-        let line = self.before.symbols + self.held.len() + end;
-        let is_cut = line >= LINE && !matches!(next(&chunk[end..]), Next::Other);
+        let reach = self.wrapped.patterns.longest();
+        let near = &chunk[..chunk.len().min(reach)];
+        let is_cut = match near.iter().position(|byte| !is_symbol(*byte)) {
+            Some(end) => {
+                let line = self.before.symbols + self.held.len() + end;
+                line >= LINE && !matches!(next(&chunk[end..]), Next::Other)
+            }
+            // What begins in it ends on the same line.
+            None => near.len() < reach,
+        };
         if self.held.is_empty() || is_cut || !self.held.iter().all(|byte| is_symbol(*byte)) {
             return;
         }
