@@ -18,6 +18,7 @@ mod client;
 mod database;
 mod engine;
 mod limits;
+mod media_type;
 mod oauth;
 mod ports;
 mod quota;

@@ -41,6 +41,7 @@ pub(crate) use self::{
 };
 use crate::{
     coding::{Coded, Coding, Recoder},
+    media_type::media_type,
     passage::PassageError,
     reading::{Held, Reading},
     swap::{DIGESTS, MAX_WHOLE, Route, SwapTable, has_lengths_inside},
@@ -237,8 +238,7 @@ fn remove_digests(headers: &mut HeaderMap) {
 }
 
 fn is_event_stream(headers: &HeaderMap) -> bool {
-    let content_type = headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
-    content_type.unwrap_or_default().to_ascii_lowercase().starts_with(b"text/event-stream")
+    media_type(headers).starts_with(b"text/event-stream")
 }
 
 /// Whether an answer ends with its head (RFC 9110, sections 9.3.2, 15.2, 15.3.5 and 15.4.5).

@@ -13,7 +13,7 @@ use std::{
 
 use bytes::Bytes;
 use futures_util::future::try_join_all;
-use http::{HeaderMap, HeaderValue, Request, Response, header};
+use http::{HeaderMap, Request, Response};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::{BodyExt as _, Limited};
 use keyless_core::{Code, Error};
@@ -25,11 +25,13 @@ use super::Task;
 use crate::{
     coding::{Coded, Recoder},
     incoming::{Incoming, IncomingError},
+    media_type::media_type,
     ports::{Kept, Minted, Recording},
     reading::Held,
     swap::{self, SwapTable, form_parameters},
 };
 
+const FORM: &[u8] = b"application/x-www-form-urlencoded";
 /// More than any token endpoint says.
 const MAX_ANSWER: usize = 1 << 20;
 
@@ -68,12 +70,9 @@ pub(super) fn sealing<B>(task: &Task<'_>, request: &Request<B>) -> Result<Option
 
 /// Whether an answer is JSON or a form, and no longer than one with tokens is.
 fn is_data(response: &Response<Incoming>) -> bool {
-    let content_type = response.headers().get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
-    let content_type = content_type.unwrap_or_default().to_ascii_lowercase();
-    let media_type = content_type.split(|byte| *byte == b';').next().unwrap_or_default();
-    let media_type = media_type.trim_ascii();
+    let media_type = media_type(response.headers());
     let is_short = response.body().size_hint().lower() <= MAX_ANSWER as u64;
-    let is_form = media_type == b"application/x-www-form-urlencoded";
+    let is_form = media_type.starts_with(FORM);
     is_short && (is_form || media_type.ends_with(b"json") || media_type.is_empty())
 }
 
@@ -215,9 +214,7 @@ fn find(
     is_token: &dyn Fn(&str) -> bool,
     tokens: &mut Vec<(String, Zeroizing<Vec<u8>>)>,
 ) -> Result<(), Error> {
-    let content_type = headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
-    let content_type = content_type.unwrap_or_default().to_ascii_lowercase();
-    if content_type.starts_with(b"application/x-www-form-urlencoded") {
+    if media_type(headers).starts_with(FORM) {
         for (name, value) in form_parameters(body) {
             let name = String::from_utf8_lossy(&name).into_owned();
             if is_token(&name) {

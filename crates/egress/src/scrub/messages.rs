@@ -4,7 +4,9 @@
 //! Who waits for a message must not wait for the next one, so nothing is held back at its end. A
 //! stream that breaks the format is one without ends.
 
-use http::{HeaderMap, HeaderValue, header};
+use http::HeaderMap;
+
+use crate::media_type::media_type;
 
 /// The messages of one stream, as far as it was read.
 pub(super) struct Messages {
@@ -28,9 +30,8 @@ enum Format {
 impl Messages {
     /// None where the content type names no such format.
     pub(super) fn of(headers: &HeaderMap) -> Option<Self> {
-        let content_type = headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes)?;
-        let content_type = content_type.to_ascii_lowercase();
-        let is = |prefix: &[u8]| content_type.starts_with(prefix);
+        let media_type = media_type(headers);
+        let is = |prefix: &[u8]| media_type.starts_with(prefix);
         let is_grpc = is(b"application/grpc") && !is(b"application/grpc-web-text");
         let format = if is(b"application/vnd.amazon.eventstream") {
             Format::Events
@@ -99,6 +100,8 @@ impl Format {
 
 #[cfg(test)]
 mod tests {
+    use http::{HeaderValue, header};
+
     use super::*;
 
     /// Where messages end in `bytes`, read in pieces of `size`.

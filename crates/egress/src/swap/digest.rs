@@ -4,6 +4,8 @@
 use http::{HeaderMap, HeaderValue, header};
 use keyless_core::{Code, Error};
 
+use crate::media_type::media_type;
+
 /// The headers that carry a digest of the body (RFC 9530, RFC 3230, RFC 1864, S3's and Cloud Storage's own).
 pub(crate) const DIGESTS: [&str; 10] = [
     "content-digest",
@@ -80,10 +82,7 @@ fn is_file(headers: &HeaderMap) -> bool {
     if headers.contains_key("x-amz-content-sha256") {
         return true;
     }
-    let content_type = headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
-    let content_type = content_type.unwrap_or_default().to_ascii_lowercase();
-    let media_type = content_type.split(|byte| *byte == b';').next().unwrap_or_default();
-    let media_type = media_type.trim_ascii();
+    let media_type = media_type(headers);
     let (kind, name) = match media_type.iter().position(|byte| *byte == b'/') {
         Some(at) => (&media_type[..at], &media_type[at + 1..]),
         None => return false,
