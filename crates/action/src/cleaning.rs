@@ -158,11 +158,11 @@ impl Cleaner {
                 }
             }
         }
-        let clean = leaves.texts().zip(findings).map(|(text, findings)| {
+        let mut clean = leaves.texts().zip(findings).map(|(text, findings)| {
             let clean = self.redacted(text.as_bytes(), findings);
             String::from_utf8_lossy(&clean).into_owned()
         });
-        with_texts(document, &mut clean.collect::<Vec<_>>().into_iter())
+        with_texts(document, &mut clean)
     }
 
     /// What was taken out so far.

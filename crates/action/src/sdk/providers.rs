@@ -3,7 +3,6 @@
 use std::{collections::BTreeMap, fs, io::ErrorKind, path::Path};
 
 use keyless_core::{Code, Error, SafeText, database::DATABASE_PROVIDER};
-use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
 
 use super::{
@@ -179,14 +178,8 @@ pub(super) fn data(answer: &Answer) -> Value {
 
 /// A form, as a service answers with one (RFC 6749's ancestors do), by its names.
 fn pairs(body: &[u8]) -> Value {
-    let text = String::from_utf8_lossy(body);
-    let decoded =
-        |text: &str| percent_decode_str(&text.replace('+', " ")).decode_utf8_lossy().into_owned();
-    let pair = |pair: &str| {
-        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        (decoded(name), Value::String(decoded(value)))
-    };
-    Value::Object(text.split('&').filter(|pair| !pair.is_empty()).map(pair).collect())
+    let pairs = form_urlencoded::parse(body);
+    Value::Object(pairs.map(|(name, value)| (name.into_owned(), value.into())).collect())
 }
 
 /// Names that are no file's to take.

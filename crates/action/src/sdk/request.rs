@@ -84,13 +84,8 @@ impl Request {
     /// What rules ask about it: what its head says, in the same reading as that of a request through the proxy.
     pub(super) fn facts(&self) -> RequestFacts {
         let (path, query) = self.target.split_once('?').unwrap_or((&self.target, ""));
-        let decoded = |text: &str| -> Vec<u8> {
-            percent_encoding::percent_decode_str(&text.replace('+', " ")).collect()
-        };
-        let parameters = query.split('&').map(|pair| {
-            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            (decoded(name), decoded(value))
-        });
+        let parameters = form_urlencoded::parse(query.as_bytes())
+            .map(|(name, value)| (name.into_owned().into_bytes(), value.into_owned().into_bytes()));
         let headers = self.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
         RequestFacts::of_head((&self.method, path), headers, parameters)
     }
