@@ -4,17 +4,15 @@
 //! in a list below `HOME` that neither `KEYLESS_HOME` nor an XDG variable moves. A folder that is gone is skipped.
 
 use std::{
-    fs::{self, File},
-    io,
-    os::unix::ffi::OsStrExt as _,
+    fs, io,
     path::{Path, PathBuf},
 };
 
 use crate::{
     config::Config,
-    passphrase::paths_in,
+    passphrase::{paths_in, write_paths},
     places::{PASSPHRASE_FILES, Places, create_private},
-    whole_file::{folder_of, write_whole},
+    whole_file::{Turn, folder_of},
 };
 
 /// Below a home directory: the list, in a folder that is hidden as the default home's own.
@@ -48,16 +46,12 @@ pub fn note_home(places: &Places) {
 
 /// Adds folders to the list, and takes out those that are gone: homes of tests and demos would make it grow without end.
 fn add_to(list: &Path, new: Vec<PathBuf>) -> io::Result<()> {
-    let folder = folder_of(list);
-    create_private(&folder)?;
-    let turn = File::open(&folder)?;
-    turn.lock()?;
+    create_private(&folder_of(list))?;
+    let _turn = Turn::take(list)?;
     let mut all = paths_in(list);
     all.retain(|folder| fs::exists(folder).unwrap_or(true));
     all.extend(new);
-    let bytes: Vec<u8> =
-        all.iter().flat_map(|path| [path.as_os_str().as_bytes(), &[0]].concat()).collect();
-    write_whole(list, &bytes, 0o600)
+    write_paths(list, &all)
 }
 
 /// Makes the folders that settings are read from, where they are not there yet: what is not there can't be hidden, and a

@@ -17,6 +17,7 @@ use zeroize::Zeroizing;
 use crate::{
     absolute_paths,
     places::{Places, create_private, unusable},
+    whole_file::write_whole,
 };
 
 /// Longer than any passphrase; guards against a wrong file.
@@ -55,20 +56,30 @@ pub fn remembered_passphrase_files(places: &Places) -> Vec<PathBuf> {
     paths_in(&places.passphrase_files())
 }
 
-/// The paths of a list that [`append_path`] writes; none where it is not there.
+/// The paths of a list, as [`append_path`] and [`write_paths`] write it; none where it is not there.
 pub(crate) fn paths_in(list: &Path) -> Vec<PathBuf> {
     let bytes = fs::read(list).unwrap_or_default();
     let paths = bytes.split(|&byte| byte == 0).filter(|path| !path.is_empty());
     paths.map(|path| OsStr::from_bytes(path).into()).collect()
 }
 
-/// Appends the path and the byte that no path contains, in one write: two processes don't mix.
+/// Writes such a list anew.
+pub(crate) fn write_paths(list: &Path, paths: &[PathBuf]) -> io::Result<()> {
+    write_whole(list, &paths.iter().flat_map(|path| entry(path)).collect::<Vec<u8>>(), 0o600)
+}
+
+/// A path, and the byte that none contains.
+fn entry(path: &Path) -> Vec<u8> {
+    [path.as_os_str().as_bytes(), &[0]].concat()
+}
+
+/// Appends a path, in one write: two processes don't mix.
 fn append_path(list: &Path, path: &Path) -> io::Result<()> {
     if let Some(folder) = list.parent() {
         create_private(folder)?;
     }
     let mut file = File::options().append(true).create(true).mode(0o600).open(list)?;
-    file.write_all(&[path.as_os_str().as_bytes(), &[0]].concat())
+    file.write_all(&entry(path))
 }
 
 fn check_private(path: &Path, metadata: &Metadata) -> Result<(), Error> {

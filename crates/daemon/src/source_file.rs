@@ -1,12 +1,7 @@
 //! Adds a source to the operator's `sources.toml`, or takes one out. What stands there already stays as it was written,
 //! and a file that would not be usable is never written.
 
-use std::{
-    fs::{self, File},
-    io,
-    net::IpAddr,
-    sync::Arc,
-};
+use std::{fs, io, net::IpAddr, sync::Arc};
 
 use keyless_core::{Code, Error, SafeText, SecretPath};
 use keyless_vault::{
@@ -17,7 +12,7 @@ use toml_edit::{ArrayOfTables, DocumentMut, Item, Table, TableLike, value};
 
 use crate::{
     places::{Places, unusable},
-    whole_file::{folder_of, rewrite_whole, write_whole},
+    whole_file::{Turn, folder_of, rewrite_whole, write_whole},
 };
 
 /// Settings that would be a credential in a file; it is a secret of the store instead.
@@ -63,7 +58,7 @@ impl NewSource {
 /// Fails with [`Code::Usage`] when its name is taken, another default stands or what is said of it can't be used, and
 /// with [`Code::SourcesInvalid`] when the file could not be used before; nothing is written.
 pub fn declare_source(places: &Places, new: &NewSource) -> Result<(), Error> {
-    let _turn = Turn::take(places)?;
+    let _turn = take_turn(places)?;
     let mut document = read(places)?;
     if let Some((name, _)) =
         new.settings.iter().find(|(name, _)| CREDENTIALS.contains(&name.as_str()))
@@ -148,7 +143,7 @@ pub fn declare_source(places: &Places, new: &NewSource) -> Result<(), Error> {
 ///
 /// Fails with [`Code::Usage`] while something is kept there, or the file names it elsewhere.
 pub fn undeclare_source(places: &Places, name: &str, secrets: &[Secret]) -> Result<(), Error> {
-    let _turn = Turn::take(places)?;
+    let _turn = take_turn(places)?;
     let mut document = read(places)?;
     if !sources(&document).any(|table| is(table, "name", name)) {
         let words = SafeText::words("sources.toml has no source ").as_they_wrote(name);
@@ -234,23 +229,10 @@ fn write(places: &Places, document: &DocumentMut) -> Result<(), Error> {
     written.map_err(|error| unusable(&file, &error))
 }
 
-/// Nobody else changes the file while this lives: of two at once, the second would write over what the first one wrote.
-struct Turn {
-    _folder: File,
-}
-
-impl Turn {
-    /// Waits for it. It is the folder's, since the file's name comes to lead to another file with each change.
-    fn take(places: &Places) -> Result<Self, Error> {
-        let folder = folder_of(&places.sources_file());
-        let take = || {
-            fs::create_dir_all(&folder)?;
-            let opened = File::open(&folder)?;
-            opened.lock()?;
-            Ok(Self { _folder: opened })
-        };
-        take().map_err(|error| unusable(&folder, &error))
-    }
+/// Of two at once, the second would write over what the first one wrote.
+fn take_turn(places: &Places) -> Result<Turn, Error> {
+    let file = places.sources_file();
+    Turn::take(&file).map_err(|error| unusable(&folder_of(&file), &error))
 }
 
 /// The sources that a file declares, to look at them alone: none that is asked over HTTP answers.

@@ -1,7 +1,7 @@
 //! Files that are written whole: a reader sees the old one or the new one, and what could not be written leaves nothing.
 
 use std::{
-    fs,
+    fs::{self, File},
     io::{self, Write as _},
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
@@ -59,6 +59,22 @@ pub(crate) fn folder_of(file: &Path) -> PathBuf {
     match file.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
         _ => PathBuf::from("."),
+    }
+}
+
+/// The turn to change a file by writing it anew: nobody else has it while this lives. It is the folder's, which is made where
+/// it is not there, since the file's name comes to lead to another file with each change. Waits.
+pub(crate) struct Turn {
+    _folder: File,
+}
+
+impl Turn {
+    pub(crate) fn take(file: &Path) -> io::Result<Self> {
+        let folder = folder_of(file);
+        fs::create_dir_all(&folder)?;
+        let opened = File::open(&folder)?;
+        opened.lock()?;
+        Ok(Self { _folder: opened })
     }
 }
 
