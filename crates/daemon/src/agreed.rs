@@ -90,11 +90,7 @@ impl Leads {
 
     /// The lines of it that nobody has agreed to yet.
     pub fn new_lines(&self, places: &Places, vault: &Vault) -> Vec<String> {
-        self.lacking(places, &vault.agreement_voucher())
-    }
-
-    fn lacking(&self, places: &Places, voucher: &Voucher) -> Vec<String> {
-        lacking(&self.lines, places, voucher)
+        lacking(&self.lines, places, &vault.agreement_voucher())
     }
 }
 

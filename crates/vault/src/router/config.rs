@@ -224,8 +224,11 @@ impl RouterConfig {
         sources.chain(secrets).chain(routes).chain(default).collect()
     }
 
-    /// What a source is given; nothing of one that gets nothing.
+    /// What a source is given, and as what; nothing of one that gets nothing.
     fn given_to(&self, spec: &SourceSpec) -> Option<String> {
+        if !self.gives(spec) {
+            return None;
+        }
         let place = ["program", "addr", "endpoint", "file", "region"]
             .iter()
             .find_map(|key| spec.settings.get(*key)?.as_str())
@@ -234,16 +237,14 @@ impl RouterConfig {
         let paths: Vec<_> = self.paths_given_to(spec).map(SecretPath::as_str).collect();
         let new = (spec.access == Access::ReadWrite).then_some("new values");
         let given: Vec<&str> = paths.into_iter().chain(new).collect();
-        self.gives(spec).then(|| {
-            format!(
-                "the source {} ({}{}; settings {}) is given {}",
-                spec.name,
-                spec.kind,
-                place.unwrap_or_default(),
-                HEXLOWER.encode(&digest[..8]),
-                given.join(", ")
-            )
-        })
+        Some(format!(
+            "the source {} ({}{}; settings {}) is given {}",
+            spec.name,
+            spec.kind,
+            place.unwrap_or_default(),
+            HEXLOWER.encode(&digest[..8]),
+            given.join(", ")
+        ))
     }
 
     fn gives(&self, spec: &SourceSpec) -> bool {
