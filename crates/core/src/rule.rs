@@ -102,6 +102,13 @@ pub enum OnForeign {
 }
 
 impl EgressRule {
+    /// Whether a value may be anywhere in a request: nobody has said less, and the proxy puts it nowhere itself.
+    pub fn says_no_place(&self) -> bool {
+        let Self { locations, inject, sign, oauth, seal, .. } = self;
+        *locations == Locations::ALL
+            && (inject.is_none() && sign.is_none() && oauth.is_none() && seal.is_empty())
+    }
+
     /// The rule with every default: swapped anywhere, toward `to`.
     pub fn to(to: Vec<Destination>) -> Self {
         Self {

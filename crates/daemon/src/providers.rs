@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use keyless_core::{EgressRule, Error, Locations, SecretPath};
+use keyless_core::{EgressRule, Error, SecretPath};
 use keyless_vault::{ProviderFault, Providers, Tier};
 
 use crate::{
@@ -37,19 +37,12 @@ pub fn narrow(
     rule: &mut EgressRule,
     value: Option<&[u8]>,
 ) -> Option<Vec<String>> {
-    if !says_no_place(rule) {
+    if !rule.says_no_place() {
         return None;
     }
     let found = known.locations_of(path, &rule.to, value)?;
     rule.locations = found.locations;
     Some(found.services.iter().map(|service| (*service).to_owned()).collect())
-}
-
-/// Whether a value may be anywhere in a request: nobody has said less, and the proxy puts it nowhere itself.
-fn says_no_place(rule: &EgressRule) -> bool {
-    let EgressRule { locations, inject, sign, oauth, seal, .. } = rule;
-    *locations == Locations::ALL
-        && (inject.is_none() && sign.is_none() && oauth.is_none() && seal.is_empty())
 }
 
 /// What is known in the project that `folder` lies in: the same, of projects' files its own alone. Those that don't

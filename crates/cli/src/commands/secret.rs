@@ -100,7 +100,10 @@ fn narrow(
     metadata: &mut Metadata,
     value: Option<&[u8]>,
 ) -> Result<Option<String>, Error> {
-    let Some(rule) = metadata.egress.as_mut() else { return Ok(None) };
+    // What says a place needs no catalog read.
+    let Some(rule) = metadata.egress.as_mut().filter(|rule| rule.says_no_place()) else {
+        return Ok(None);
+    };
     let providers = keyless_daemon::project_providers(places, &here())?;
     let Some(services) = keyless_daemon::narrow(&providers, path, rule, value) else {
         return Ok(None);

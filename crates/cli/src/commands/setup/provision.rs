@@ -160,6 +160,7 @@ async fn from_person(
 async fn hosts_from_person(setup: &Setup<'_>, operator: &Operator) -> Result<(), Error> {
     let store = keyless_daemon::open_store(&setup.places).await?;
     let declared = keyless_daemon::project_inventory(&setup.places, &store, &setup.root).await?;
+    let known = keyless_daemon::project_providers(&setup.places, &setup.root)?;
     for secret in keyless_daemon::list_secrets(&store).await? {
         let is_declared = declared.rows.get(&secret.path).is_some_and(Row::has_value);
         if !is_declared || secret.metadata.egress.is_some() {
@@ -172,7 +173,6 @@ async fn hosts_from_person(setup: &Setup<'_>, operator: &Operator) -> Result<(),
         ))?;
         if !to.is_empty() {
             let mut rule = EgressRule::to(to);
-            let known = keyless_daemon::project_providers(&setup.places, &setup.root)?;
             keyless_daemon::narrow(&known, &secret.path, &mut rule, None);
             let metadata = Metadata { egress: Some(rule), ..secret.metadata.clone() };
             operator.set(&secret.path, &secret.metadata, metadata).await?;
