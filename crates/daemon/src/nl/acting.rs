@@ -203,7 +203,7 @@ mod tests {
     use serde_json::{Map, Value, json};
 
     use super::*;
-    use crate::nl::{caller::Caller, scene::Served};
+    use crate::nl::{caller::Caller, scene::Served, submit::Ahead};
 
     /// An action that waits for a person, as a command would for its end.
     fn payload() -> Map<String, Value> {
@@ -226,7 +226,7 @@ mod tests {
         let instance = &caller.aid.instance_id;
         nl.present.begin(instance, "s-1", None);
         let payload = payload();
-        let acting = nl.submit(&caller, &payload, "req-1", Timestamp::now(), None);
+        let acting = nl.submit(&caller, &payload, "req-1", Timestamp::now(), Ahead::default());
         let ending = async {
             served.until_asked().await;
             let over = nl.present.over(instance);
@@ -244,7 +244,7 @@ mod tests {
         let (served, caller) = asked().await;
         let nl = &served.nl;
         let payload = payload();
-        let acting = nl.submit(&caller, &payload, "req-1", Timestamp::now(), None);
+        let acting = nl.submit(&caller, &payload, "req-1", Timestamp::now(), Ahead::default());
         let revoking = async {
             served.until_asked().await;
             nl.dismiss_revoked(nl.present.busy()).await;

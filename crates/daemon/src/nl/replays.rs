@@ -17,7 +17,7 @@ use keyless_core::{Code, Error, SafeText, nl_message::NlFault};
 use keyless_store::{Beginning, BegunMessage, Store};
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
-use tokio::sync::watch;
+use tokio::{sync::watch, task::JoinHandle};
 use uuid::Uuid;
 
 use super::{answer::Outcome, rates::spent};
@@ -87,7 +87,38 @@ pub(crate) struct First<'a> {
     id: String,
     /// This try, in the store.
     turn: String,
+    /// Held for as long as its note is being written, so that it is not forgotten before it is there.
+    noting: Arc<tokio::sync::Mutex<()>>,
     finished: bool,
+}
+
+/// A note in the store that a message is about to be done, while it is being written.
+#[derive(Default)]
+#[must_use = "what a message changes waits for its note"]
+pub(crate) struct Noting {
+    writing: Vec<JoinHandle<Result<(), NlFault>>>,
+    refused: Option<NlFault>,
+}
+
+impl Noting {
+    fn of(writing: JoinHandle<Result<(), NlFault>>) -> Self {
+        Self { writing: vec![writing], refused: None }
+    }
+
+    pub(crate) fn and(mut self, other: Self) -> Self {
+        self.writing.extend(other.writing);
+        self
+    }
+
+    /// Waits until it is durable; a fault, each time that it is asked, if another run of a broker has begun a message of
+    /// that id.
+    pub(crate) async fn written(&mut self) -> Result<(), NlFault> {
+        for writing in self.writing.drain(..) {
+            let written = writing.await.unwrap_or_else(|_| Err(Code::Internal.into()));
+            self.refused = self.refused.take().or(written.err());
+        }
+        self.refused.clone().map_or(Ok(()), Err)
+    }
 }
 
 impl Replays {
@@ -95,19 +126,33 @@ impl Replays {
         Self { seen: Mutex::default(), store, broker: Uuid::new_v4().to_string() }
     }
 
-    /// Lets the message `id` in, or waits for what the first of its kind came to.
+    /// Lets the message `id` in, or waits for what the first of its kind came to. That it is let in is on disk.
     pub(crate) async fn enter(&self, id: &str, print: Fingerprint) -> Result<Turn<'_>, NlFault> {
+        let (turn, mut noting) = self.enter_ahead(id, print).await?;
+        noting.written().await?;
+        Ok(turn)
+    }
+
+    /// As [`Self::enter`], without waiting for the disk: the message may be judged meanwhile, and changes nothing before its
+    /// note is written.
+    pub(crate) async fn enter_ahead(
+        &self,
+        id: &str,
+        print: Fingerprint,
+    ) -> Result<(Turn<'_>, Noting), NlFault> {
         loop {
             let mut progress = match self.look(id, print.clone(), Instant::now())? {
                 Ok(first) => {
-                    self.begin(&first, &print).await?;
-                    return Ok(Turn::First(first));
+                    let noting = self.note(&first, &print);
+                    return Ok((Turn::First(first), noting));
                 }
                 Err(progress) => progress,
             };
             let done = progress.wait_for(|progress| !matches!(progress, Progress::UnderWay)).await;
             match done.as_deref() {
-                Ok(Progress::Done(outcome)) => return Ok(Turn::Again(Arc::clone(outcome))),
+                Ok(Progress::Done(outcome)) => {
+                    return Ok((Turn::Again(Arc::clone(outcome)), Noting::default()));
+                }
                 Ok(_) => {
                     let words = SafeText::words("it was done, and its answer is no longer kept");
                     return Err(NlFault::new(Code::MessageReplayed, words));
@@ -118,8 +163,8 @@ impl Replays {
         }
     }
 
-    /// Writes down that a message is about to be done, unless another run of a broker has begun one of that id.
-    async fn begin(&self, first: &First<'_>, print: &Fingerprint) -> Result<(), NlFault> {
+    /// Begins to write down that a message is about to be done.
+    fn note(&self, first: &First<'_>, print: &Fingerprint) -> Noting {
         let message = BegunMessage {
             name: name_of(&first.id),
             instance: print.instance.clone(),
@@ -127,16 +172,13 @@ impl Replays {
             broker: self.broker.clone(),
             turn: first.turn.clone(),
         };
-        let now = Timestamp::now();
-        let until = now.saturating_add(ON_DISK).unwrap_or(Timestamp::MAX);
-        match self.store.begin_message(&message, until, now).await.map_err(Error::from)? {
-            Beginning::First => Ok(()),
-            Beginning::Other => Err(Code::MessageReplayed.into()),
-            Beginning::Same => {
-                let words = "it was done, or begun, before the broker was started anew, and its answer is no longer kept";
-                Err(NlFault::new(Code::MessageReplayed, SafeText::words(words)))
-            }
-        }
+        let store = self.store.clone();
+        // Nobody else has it yet.
+        let turn = Arc::clone(&first.noting).try_lock_owned();
+        Noting::of(tokio::spawn(async move {
+            let _turn = turn;
+            begin(&store, &message).await
+        }))
     }
 
     /// Forgets what was begun so long ago that it counts no longer.
@@ -171,7 +213,7 @@ impl Replays {
         let progress = watch::Sender::new(Progress::UnderWay);
         seen.insert(id.to_owned(), Seen { print, at: now, bytes: 0, progress });
         let (id, turn) = (id.to_owned(), Uuid::new_v4().to_string());
-        Ok(Ok(First { replays: self, id, turn, finished: false }))
+        Ok(Ok(First { replays: self, id, turn, noting: Arc::default(), finished: false }))
     }
 
     /// Keeps an answer, and forgets the oldest ones where they get too many. One that is larger than all may be
@@ -199,6 +241,20 @@ impl Replays {
     }
 }
 
+/// Writes down that a message is about to be done, unless another run of a broker has begun one of that id.
+async fn begin(store: &Store, message: &BegunMessage) -> Result<(), NlFault> {
+    let now = Timestamp::now();
+    let until = now.saturating_add(ON_DISK).unwrap_or(Timestamp::MAX);
+    match store.begin_message(message, until, now).await.map_err(Error::from)? {
+        Beginning::First => Ok(()),
+        Beginning::Other => Err(Code::MessageReplayed.into()),
+        Beginning::Same => {
+            let words = "it was done, or begun, before the broker was started anew, and its answer is no longer kept";
+            Err(NlFault::new(Code::MessageReplayed, SafeText::words(words)))
+        }
+    }
+}
+
 /// What a message is called in the store.
 fn name_of(id: &str) -> String {
     HEXLOWER.encode(&Sha256::digest(id))
@@ -219,8 +275,12 @@ impl Drop for First<'_> {
             let (store, name) = (self.replays.store.clone(), name_of(&self.id));
             let turn = std::mem::take(&mut self.turn);
             if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+                let noting = Arc::clone(&self.noting);
                 // What fails here keeps an id taken after a restart: on the side of less.
-                runtime.spawn(async move { store.forget_message(&name, &turn).await });
+                runtime.spawn(async move {
+                    let _noted = noting.lock().await;
+                    store.forget_message(&name, &turn).await
+                });
             }
         }
     }

@@ -37,6 +37,7 @@ use super::{
     record::Refusal,
     replays::{Fingerprint, Replays, Turn},
     room::{Present, Room},
+    submit::Ahead,
 };
 use crate::{
     broker::Broker, config::NlConfig, owner::Owner, places::Places, requests::Requests,
@@ -325,21 +326,28 @@ impl NlService {
         let is_action = message.kind == MessageType::ActionRequest;
         let foresight = is_action.then(|| self.foresee(&message.payload)).flatten();
         let print = fingerprint(&caller.aid, message);
-        let first = match self.replays.enter(&id, print.clone()).await? {
-            Turn::Again(outcome) => return Ok(outcome),
-            Turn::First(first) => first,
+        let (first, mut noting) = match self.replays.enter_ahead(&id, print.clone()).await? {
+            (Turn::Again(outcome), _) => return Ok(outcome),
+            (Turn::First(first), noting) => (first, noting),
         };
         // An envelope has an id of its own, which is as good for one message alone.
         let envelope = match message.id.as_ref().filter(|envelope| **envelope != id) {
             None => None,
-            Some(envelope) => match self.replays.enter(envelope, print).await? {
-                Turn::Again(outcome) => return Ok(outcome),
-                Turn::First(first) => Some(first),
+            Some(envelope) => match self.replays.enter_ahead(envelope, print).await? {
+                (Turn::Again(outcome), _) => return Ok(outcome),
+                (Turn::First(first), also) => {
+                    noting = noting.and(also);
+                    Some(first)
+                }
             },
         };
+        if !is_action {
+            noting.written().await?;
+        }
         let outcome = match message.kind {
             MessageType::ActionRequest => {
-                self.submit(caller, &message.payload, &id, received, foresight).await?
+                let ahead = Ahead { foresight, noting };
+                self.submit(caller, &message.payload, &id, received, ahead).await?
             }
             _ if self.detection.band(&caller.aid.instance_id).await? >= Band::Orange => {
                 return Err(Code::ThreatTooHigh.into());

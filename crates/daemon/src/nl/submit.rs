@@ -23,7 +23,7 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 pub(super) use self::{
-    course::{Course, Done},
+    course::{Ahead, Course, Done},
     told::{Unread, denied},
 };
 use self::{
@@ -56,9 +56,16 @@ pub(super) struct Allowed {
     pub(super) is_asked: bool,
 }
 
+/// An action that was tried, of which nobody knows yet.
+struct Tried {
+    account: Account,
+    course: Course,
+    done: Result<Done, NlFault>,
+}
+
 impl NlService {
-    /// Begins the preparations for a message's command before the message is in the store, which takes as long as they do;
-    /// nothing for what runs none.
+    /// Begins the preparations for a message's command before it is read, which takes as long as they do; nothing for what
+    /// runs none.
     pub(super) fn foresee(&self, payload: &Map<String, Value>) -> Option<Foresight> {
         let action = payload.get("action")?;
         let kind: ActionType = action.get("type")?.as_str()?.parse().ok()?;
@@ -79,7 +86,7 @@ impl NlService {
         payload: &Map<String, Value>,
         id: &str,
         received: Timestamp,
-        foresight: Option<Foresight>,
+        mut ahead: Ahead,
     ) -> Result<Outcome, NlFault> {
         if payload.contains_key("action") && payload.contains_key("actions") {
             let words = SafeText::words("a message has an action or actions, not both");
@@ -88,10 +95,13 @@ impl NlService {
         let Some(actions) = payload.get("actions") else {
             let action = payload.get("action").cloned().unwrap_or_default();
             let action = parsed(action).await;
-            let course = Course { foresight, ..Course::default() };
-            let done = self.one_on(course, caller, action, id, received).await;
-            return Ok(done.within(MAX_ANSWER));
+            let course = Course { ahead, ..Course::default() };
+            let mut tried = self.tried(course, caller, action, id, received).await;
+            // One that was begun before is no action, whatever this copy of it has come to.
+            tried.course.ahead.noting.written().await?;
+            return Ok(self.conclude(caller, tried).await.within(MAX_ANSWER));
         };
+        ahead.noting.written().await?;
         self.batch(caller, payload, actions, id).await
     }
 
@@ -103,17 +113,18 @@ impl NlService {
         request_id: &str,
         received: Timestamp,
     ) -> Outcome {
-        self.one_on(Course::default(), caller, read, request_id, received).await
+        let tried = self.tried(Course::default(), caller, read, request_id, received).await;
+        self.conclude(caller, tried).await
     }
 
-    async fn one_on(
+    async fn tried(
         &self,
         mut course: Course,
         caller: &Caller,
         read: Result<Action, Unread>,
         request_id: &str,
         received: Timestamp,
-    ) -> Outcome {
+    ) -> Tried {
         let (kind, purpose, is_dry_run) = match &read {
             Ok(action) => (Some(action.kind()), action.purpose.clone(), action.dry_run),
             Err(unread) => (unread.kind, None, false),
@@ -124,7 +135,7 @@ impl NlService {
             Ok(action) => Box::pin(self.attempt(caller, action, &account, &mut course)).await,
             Err(unread) => Err(unread.fault),
         };
-        self.conclude(caller, &account, course, done).await
+        Tried { account, course, done }
     }
 
     /// Why an action was not even looked at, as others of its agent before that were not written down. What it says of the
@@ -181,16 +192,11 @@ impl NlService {
     }
 
     /// Takes in what the end says of the agent, writes it down and makes the answer.
-    async fn conclude(
-        &self,
-        caller: &Caller,
-        account: &Account,
-        course: Course,
-        done: Result<Done, NlFault>,
-    ) -> Outcome {
-        let (mut response, mut fault) = response(account, &course, done);
+    async fn conclude(&self, caller: &Caller, tried: Tried) -> Outcome {
+        let Tried { account, course, done } = tried;
+        let (mut response, mut fault) = response(&account, &course, done);
         let redacted_count = response.redacted_count;
-        match self.watch(caller, account, &course, fault.as_ref()).await {
+        match self.watch(caller, &account, &course, fault.as_ref()).await {
             Ok(None) => {}
             Ok(Some(withheld)) => {
                 (response.status, response.result) = (Status::Denied, None);
@@ -201,7 +207,7 @@ impl NlService {
                 fault = Some(error.into());
             }
         }
-        self.tell(account, course, (response, redacted_count), fault).await
+        self.tell(&account, course, (response, redacted_count), fault).await
     }
 
     /// Writes the end down and makes the answer; what can't be written down is not told.
@@ -268,17 +274,19 @@ impl NlService {
             return Err(Code::ThreatTooHigh.into());
         }
         if is_handed_on {
+            course.ahead.noting.written().await?;
             let is_watched = band >= Band::Orange;
             return Box::pin(self.delegate(caller, action, account, course, is_watched)).await;
         }
-        if !action.dry_run && runs_command(&action.deed) && course.foresight.is_none() {
-            course.foresight = Some(self.begin_to_foresee());
+        if !action.dry_run && runs_command(&action.deed) && course.ahead.foresight.is_none() {
+            course.ahead.foresight = Some(self.begin_to_foresee());
         }
         let Allowed { meant, allowance, is_asked } = self.allowed(caller, &action, course).await?;
         // What can't be done takes nobody's time, and no use of a grant.
         let session = self.session_of(caller)?;
         let hosts = Some(allowance.allowed_hosts());
         let checked = session.could_run(&action, &account.action_id, &meant, hosts).await?;
+        course.ahead.noting.written().await?;
         // Whatever a watched agent does waits for a person, as if its grant had said so.
         let is_asked = is_asked || band >= Band::Orange;
         if is_asked && !action.dry_run && !caller.was_asked_about() {
@@ -494,7 +502,7 @@ impl NlService {
             grants: Some(Arc::clone(&self.grants)),
             working_directory: None,
             asking: Asking::Agent,
-            foresight: course.foresight.take(),
+            foresight: course.ahead.foresight.take(),
         };
         let is_lost = caller.acting.is_some() && account.kind == Some(ActionType::Template);
         let mut outcome = tokio::select! {

@@ -10,6 +10,7 @@ use super::*;
 use crate::nl::{
     agents::{Registrar, Registration},
     scene::{Served, registration},
+    submit::Ahead,
 };
 
 /// An administrator of `acme` that lives for a day.
@@ -120,7 +121,7 @@ async fn a_revocation_ends_what_is_under_way() {
         "action": { "type": "exec", "template": "{{nl:t/api/asked}}" },
     }));
     // It waits for a person, as a command would for its end.
-    let acting = nl.submit(&worker, &message, "req-1", Timestamp::now(), None);
+    let acting = nl.submit(&worker, &message, "req-1", Timestamp::now(), Ahead::default());
     let revocation = payload(&json!({
         "revocation_id": "r-1", "agent_uri": worker.aid.agent_uri, "reason": "compromised",
         "propagate_to": ["partner.test"],
@@ -159,7 +160,7 @@ async fn an_administrator_sees_its_own_organization() {
     let message = payload(&json!({
         "action": { "type": "exec", "template": "true {{nl:t/api/token}}", "dry_run": true },
     }));
-    nl.submit(&worker, &message, "req-1", Timestamp::now(), None).await.unwrap();
+    nl.submit(&worker, &message, "req-1", Timestamp::now(), Ahead::default()).await.unwrap();
     let asked = payload(&json!({ "page_size": "1", "page": "2" }));
     let page = nl.audited(&by, &asked).await.unwrap();
     assert_eq!((&page["query"], &page["pagination"]["page"]), (&json!("by_time"), &json!(2)));

@@ -9,7 +9,10 @@ use keyless_core::{
 use serde_json::Value;
 
 use super::*;
-use crate::nl::scene::{Served, registration};
+use crate::nl::{
+    scene::{Served, registration},
+    submit::Ahead,
+};
 
 fn payload(more: &Value) -> Map<String, Value> {
     let mut payload = json!({
@@ -76,7 +79,8 @@ async fn a_person_allows_exactly_the_sub_agent_that_they_were_shown() {
     let child = Caller { aid, source_ip: None, delegation: Vec::new(), acting: None };
     let act = json!({ "action": { "type": "exec", "template": "true {{nl:t/api/token}}" } });
     let act = act.as_object().unwrap();
-    let outcome = nl.submit(&child, act, "req-1", Timestamp::now(), None).await.unwrap();
+    let outcome =
+        nl.submit(&child, act, "req-1", Timestamp::now(), Ahead::default()).await.unwrap();
     assert_eq!(outcome.fault.unwrap().code(), Code::GrantMissing);
     let below = payload(&json!({ "agent_uri": "nl://acme.corp/more/1.0.0" }));
     let fault = nl.register_agent(&child, &below).await.unwrap_err();

@@ -13,6 +13,7 @@ use keyless_vault::Vault;
 use crate::nl::{
     actions::{ActionOutcome, Foresight, Redaction, older_version, version_warning},
     answer::Outcome,
+    replays::Noting,
     resolve::Meant,
     room::Place,
 };
@@ -40,10 +41,19 @@ pub(in crate::nl) struct Course {
     pub(in crate::nl) note: Option<String>,
     /// What the agent should know beside.
     pub(in crate::nl) warnings: Vec<String>,
-    /// Preparations for its command, while it is judged.
-    pub(in crate::nl) foresight: Option<Foresight>,
+    /// What goes on while it is judged.
+    pub(in crate::nl) ahead: Ahead,
     /// Its place among those that are done.
     pub(in crate::nl) place: Option<Place>,
+}
+
+/// What is begun as soon as a message has come, and goes on while it is judged.
+#[derive(Default)]
+pub(in crate::nl) struct Ahead {
+    /// Preparations for its command.
+    pub(in crate::nl) foresight: Option<Foresight>,
+    /// Its note in the store, which what it changes waits for.
+    pub(in crate::nl) noting: Noting,
 }
 
 /// What became of an action that may be done.

@@ -13,6 +13,7 @@ use keyless_vault::{Entries, Metadata};
 use super::*;
 use crate::nl::{
     agents::Registration,
+    replays::{Fingerprint, Replays},
     scene::{Served, aid, registration},
 };
 
@@ -26,7 +27,8 @@ async fn each_action_of_a_message_is_counted() {
     for number in 0..7 {
         let id = format!("req-{number}");
         let all = payload.as_object().unwrap();
-        let outcome = served.nl.submit(&caller, all, &id, Timestamp::now(), None).await.unwrap();
+        let outcome =
+            served.nl.submit(&caller, all, &id, Timestamp::now(), Ahead::default()).await.unwrap();
         answers.extend(outcome.body()["responses"].as_array().unwrap().clone());
     }
     let done = answers.iter().filter(|answer| answer["status"] == "dry_run_ok").count();
@@ -226,7 +228,7 @@ async fn a_message_has_one_action_or_several() {
     ];
     for unfit in unfit {
         let all = unfit.as_object().unwrap();
-        let refused = served.nl.submit(&caller, all, "r", Timestamp::now(), None).await;
+        let refused = served.nl.submit(&caller, all, "r", Timestamp::now(), Ahead::default()).await;
         assert_eq!(refused.err().map(|fault| fault.code()), Some(Code::MessageMalformed));
     }
 }
@@ -257,8 +259,11 @@ async fn an_action_of_several_that_waits_for_a_person_goes_on_and_no_other_is_do
     ] });
     let payload = payload.as_object().unwrap();
     let send = async || {
-        let outcome =
-            served.nl.submit(&caller, payload, "req-1", Timestamp::now(), None).await.unwrap();
+        let outcome = served
+            .nl
+            .submit(&caller, payload, "req-1", Timestamp::now(), Ahead::default())
+            .await
+            .unwrap();
         let answers = outcome.body()["responses"].as_array().unwrap().clone();
         let told =
             answers.iter().map(|answer| answer["error"]["nl_code"].as_str().map(str::to_owned));
@@ -275,7 +280,8 @@ async fn an_action_of_several_that_waits_for_a_person_goes_on_and_no_other_is_do
     // Under the same name there is no other action in the place of one that was done.
     let other = json!({ "actions": [{ "type": "exec", "template": "false {{nl:api/token}}" }] });
     let other = other.as_object().unwrap();
-    let refused = served.nl.submit(&caller, other, "req-1", Timestamp::now(), None).await;
+    let refused =
+        served.nl.submit(&caller, other, "req-1", Timestamp::now(), Ahead::default()).await;
     assert_eq!(refused.unwrap_err().code(), Code::MessageReplayed);
 }
 
@@ -321,4 +327,27 @@ async fn an_action_that_waits_for_a_person_leaves_its_place_to_others() {
         outcome = Box::pin(acting) => panic!("{:?}", outcome.fault),
         count = tokio::time::timeout(Duration::from_secs(10), others) => assert_eq!(count, Ok(32)),
     }
+}
+
+#[tokio::test]
+async fn what_another_run_has_begun_is_judged_at_most() {
+    let served = Served::new().await;
+    let caller = served.agent("a", &[ActionType::Exec], &[]).await;
+    served.allow(&caller, json!({ "max_uses": 1 })).await;
+    let nl = &served.nl;
+    let print = Fingerprint { instance: "a".to_owned(), digest: [0; 32] };
+    let before = Replays::of(nl.vault.store().clone());
+    let _begun = before.enter("req-1", print.clone()).await.unwrap();
+    let payload = json!({ "action": { "type": "exec", "template": "true {{nl:api/token}}" } });
+    let payload = payload.as_object().unwrap();
+    let done = async |id: &str| {
+        let (_first, noting) = nl.replays.enter_ahead(id, print.clone()).await.unwrap();
+        let ahead = Ahead { noting, ..Ahead::default() };
+        let outcome = nl.submit(&caller, payload, id, Timestamp::now(), ahead).await;
+        outcome.map(|outcome| outcome.fault.map(|fault| fault.code())).map_err(|fault| fault.code())
+    };
+    assert_eq!(done("req-1").await, Err(Code::MessageReplayed));
+    // Its grant has its one use still.
+    assert_eq!(done("req-2").await, Ok(Some(Code::SecretUnavailable)));
+    assert_eq!(done("req-3").await, Ok(Some(Code::GrantExhausted)));
 }
