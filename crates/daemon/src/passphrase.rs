@@ -2,16 +2,14 @@
 
 use std::{
     ffi::OsStr,
-    fs::{self, File, Metadata},
-    io::{self, Read, Write},
-    os::unix::{
-        ffi::OsStrExt,
-        fs::{MetadataExt, OpenOptionsExt},
-    },
+    fs::{self, File},
+    io::{self, Write},
+    os::unix::{ffi::OsStrExt, fs::OpenOptionsExt},
     path::{Path, PathBuf},
 };
 
 use keyless_core::{Code, Error, SafeText};
+use keyless_vault::PlainFile;
 use zeroize::Zeroizing;
 
 use crate::{
@@ -26,12 +24,9 @@ const MAX_BYTES: usize = 4096;
 /// Reads a passphrase file, refused unless it is the caller's own and 0600 or stricter. One
 /// trailing line end is dropped. The checks are made on the opened file, so it can't be swapped.
 pub fn read_passphrase_file(path: &Path) -> Result<Zeroizing<String>, Error> {
-    let mut file = File::open(path).map_err(|error| unusable(path, &error))?;
-    let metadata = file.metadata().map_err(|error| unusable(path, &error))?;
-    check_private(path, &metadata)?;
-    let mut text = Zeroizing::new(String::with_capacity(MAX_BYTES));
-    let mut limited = (&mut file).take(MAX_BYTES as u64);
-    limited.read_to_string(&mut text).map_err(|error| unusable(path, &error))?;
+    let file = PlainFile::open(path).map_err(|error| unusable(path, &error))?;
+    file.check_private(path)?;
+    let mut text = file.start_of_text(MAX_BYTES).map_err(|error| unusable(path, &error))?;
     let kept = text.trim_end_matches(['\n', '\r']).len();
     text.truncate(kept);
     if text.is_empty() {
@@ -80,22 +75,6 @@ fn append_path(list: &Path, path: &Path) -> io::Result<()> {
     }
     let mut file = File::options().append(true).create(true).mode(0o600).open(list)?;
     file.write_all(&entry(path))
-}
-
-fn check_private(path: &Path, metadata: &Metadata) -> Result<(), Error> {
-    let ours = metadata.uid() == rustix::process::geteuid().as_raw();
-    let place = || SafeText::default().as_they_wrote(&path.to_string_lossy());
-    if !metadata.is_file() {
-        return Err(Error::with(Code::KeyFileUnsafe, place().and(" is not a regular file")));
-    }
-    if !ours {
-        return Err(Error::with(Code::KeyFileUnsafe, place().and(" belongs to someone else")));
-    }
-    if metadata.mode() & 0o077 != 0 {
-        let detail = place().and(" is readable by others, it has to be 0600");
-        return Err(Error::with(Code::KeyFileUnsafe, detail));
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -13,7 +13,6 @@ use keyless_core::{Code, Error, SafeText};
 use keyless_store::EnvelopeRow;
 use serde::{Serialize, de::DeserializeOwned};
 
-pub(crate) use self::keyfile::check_private;
 pub use self::{
     keyfile::{Keyfile, MachineBinding},
     passphrase::{KdfCost, MIN_PASSPHRASE_CHARS, Passphrase},

@@ -14,7 +14,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use keyless_core::{ApproveOnUse, Code, Error, SafeText, SecretPath};
 use serde::Serialize;
 
-pub(crate) use self::manifest::open as open_plainly;
 pub use self::{
     entry::{Entry, Fault, InventoryFile, Override},
     manifest::{IndexFile, Manifest},

@@ -16,6 +16,9 @@ mod voucher;
 // Its factors
 mod envelope;
 
+// Files from which it learns
+mod plain_file;
+
 // A copy of it, for another place
 mod backup;
 
@@ -56,6 +59,7 @@ pub use crate::{
         SourceConfig,
     },
     moment::{LOOK, Moment},
+    plain_file::PlainFile,
     providers::{
         Egress, EnvMeaning, EnvPattern, FormatVerdict, KnownLocations, Liveness, LivenessAuth,
         LivenessKind, LivenessMethod, Provider, ProviderFault, Providers, Retrieval, Rotation,

@@ -14,8 +14,7 @@ mod tests;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs,
-    io::{self, Read as _},
+    fs, io,
     path::{Path, PathBuf},
     slice,
 };
@@ -29,8 +28,8 @@ pub use self::{
     provider::{Egress, EnvPattern, FormatVerdict, Provider, Retrieval, Rotation, Scope, Variant},
 };
 use crate::{
-    inventory::open_plainly,
     metadata::{Metadata, PlaceholderShape},
+    plain_file::PlainFile,
 };
 
 /// Every provider that is known, by its id.
@@ -441,18 +440,15 @@ pub fn provider_in(file: &Path, text: &str) -> Result<Provider, String> {
 
 /// The text of one provider's file. Blocks.
 pub fn provider_text(file: &Path) -> Result<String, String> {
-    let fault = |error: io::Error| error.to_string();
-    let opened = open_plainly(file).map_err(fault)?;
-    let is_file = opened.metadata().map_err(fault)?.is_file();
-    let mut text = String::new();
-    if is_file {
-        // One byte more than fits, whatever the file says that it has.
-        opened.take(check::MAX_BYTES + 1).read_to_string(&mut text).map_err(fault)?;
+    match PlainFile::open(file).and_then(|opened| opened.text(check::MAX_BYTES)) {
+        Ok(mut text) => Ok(std::mem::take(&mut *text)),
+        Err(error) => Err(match error.kind() {
+            PlainFile::NO_FILE | io::ErrorKind::FileTooLarge => {
+                "is no regular file of at most 256 KiB".to_owned()
+            }
+            _ => error.to_string(),
+        }),
     }
-    if !is_file || text.len() as u64 > check::MAX_BYTES {
-        return Err("is no regular file of at most 256 KiB".to_owned());
-    }
-    Ok(text)
 }
 
 /// How many bytes have to be put in, left out or changed to make one word of the other.

@@ -6,14 +6,13 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, btree_map::Entry},
-    fs,
-    io::Read as _,
+    io,
     ops::Range,
     path::{Path, PathBuf},
 };
 
 use keyless_core::{ALIAS_PREFIX, Code, Error, SafeText, SecretPath};
-use keyless_vault::{NewSecret, Weakness, read_dotenv};
+use keyless_vault::{NewSecret, PlainFile, Weakness, read_dotenv};
 use zeroize::Zeroizing;
 
 use super::{
@@ -24,7 +23,7 @@ use super::{
 use crate::{operator::Operator, places::unusable};
 
 /// More than a file of variables has.
-const MAX_FILE: u64 = 4 * 1024 * 1024;
+const MAX_FILE: usize = 4 * 1024 * 1024;
 
 /// What a person says of single variables, over what is proposed.
 #[derive(Clone, Debug, Default)]
@@ -322,22 +321,21 @@ fn give_paths_of_their_own(all: &mut [Held]) {
 }
 
 fn read_text(file: &Path) -> Result<Zeroizing<String>, Error> {
-    let unread = |error: &std::io::Error| unusable(file, error);
-    let opened = fs::File::open(file).map_err(|error| unread(&error))?;
-    let metadata = opened.metadata().map_err(|error| unread(&error))?;
-    let place = || SafeText::default().as_they_wrote(&file.to_string_lossy());
-    if !metadata.is_file() || metadata.len() > MAX_FILE {
-        let words = place().and(" is no regular file of at most 4 MiB");
-        return Err(Error::with(Code::PathUnusable, words));
-    }
-    let room = usize::try_from(metadata.len()).unwrap_or_default() + 1;
-    let mut text = Zeroizing::new(String::with_capacity(room));
-    opened.take(MAX_FILE).read_to_string(&mut text).map_err(|error| unread(&error))?;
-    Ok(text)
+    let read = PlainFile::open(file).and_then(|opened| opened.text(MAX_FILE));
+    read.map_err(|error| match error.kind() {
+        PlainFile::NO_FILE | io::ErrorKind::FileTooLarge => {
+            let place = SafeText::default().as_they_wrote(&file.to_string_lossy());
+            let words = place.and(" is no regular file of at most 4 MiB");
+            Error::with(Code::PathUnusable, words)
+        }
+        _ => unusable(file, &error),
+    })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use keyless_vault::Providers;
 
     use super::*;

@@ -10,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use keyless_vault::{Weakness, read_dotenv};
+use keyless_vault::{PlainFile, Weakness, read_dotenv};
 use serde_json::Value;
 use zeroize::Zeroizing;
 
@@ -21,7 +21,14 @@ use super::{
 };
 
 /// Larger files are data.
-const MAX_FILE: u64 = 1024 * 1024;
+const MAX_FILE: usize = 1024 * 1024;
+/// What is said of a file that is none or holds data, beside one that can't be read.
+const NO_TEXT: [io::ErrorKind; 4] = [
+    io::ErrorKind::FileTooLarge,
+    io::ErrorKind::InvalidData,
+    io::ErrorKind::NotFound,
+    PlainFile::NO_FILE,
+];
 /// Where a project ends and somebody's whole disk begins.
 const MAX_FILES: usize = 20_000;
 /// Built or foreign.
@@ -299,15 +306,10 @@ impl Looking<'_> {
 
     /// A file's text; what is no text, or too long for one, is data.
     fn read(&mut self, path: &Path) -> Option<Zeroizing<String>> {
-        let read = fs::symlink_metadata(path).and_then(|metadata| {
-            let is_text = metadata.is_file() && metadata.len() <= MAX_FILE;
-            is_text.then(|| fs::read_to_string(path).map(Zeroizing::new)).transpose()
-        });
-        let is_data = [io::ErrorKind::InvalidData, io::ErrorKind::NotFound];
-        match read {
-            Ok(text) => text,
+        match PlainFile::open_unlinked(path).and_then(|file| file.text(MAX_FILE)) {
+            Ok(text) => Some(text),
             Err(error) => {
-                if !is_data.contains(&error.kind()) {
+                if !NO_TEXT.contains(&error.kind()) {
                     self.unreadable(path);
                 }
                 None

@@ -7,20 +7,20 @@
 
 use std::{
     fmt,
-    fs::{self, File, OpenOptions},
-    io::{self, Read, Write},
-    os::unix::fs::{MetadataExt, OpenOptionsExt},
+    fs::{self, OpenOptions},
+    io::{self, Write},
+    os::unix::fs::OpenOptionsExt,
     path::Path,
 };
 
 use keyless_core::{Code, Error, SafeText};
-use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
 use super::{draw_salt, read_salt, unreadable};
 use crate::{
     key::{self, KEY_BYTES, Subkey},
+    plain_file::PlainFile,
     random,
 };
 
@@ -70,22 +70,15 @@ impl Keyfile {
     /// Reads a key file. [`Code::KeyFileUnsafe`] unless it is a regular file of the caller's own,
     /// closed to everybody else; [`Code::PathUnusable`] when it is not there or no key.
     pub fn read(path: &Path) -> Result<Self, Error> {
-        let mut file = open(path).map_err(|error| unusable(path, &error))?;
-        check_private(path, &file.metadata().map_err(|error| unusable(path, &error))?)?;
-        let mut bytes = Zeroizing::new([0; KEY_BYTES + 1]);
-        let mut filled = 0;
-        while filled < bytes.len() {
-            match file.read(&mut bytes[filled..]).map_err(|error| unusable(path, &error))? {
-                0 => break,
-                count => filled += count,
-            }
-        }
-        if filled != KEY_BYTES {
+        let file = PlainFile::open_unlinked(path).map_err(|error| unusable(path, &error))?;
+        file.check_private(path)?;
+        let bytes = file.head(KEY_BYTES + 1).map_err(|error| unusable(path, &error))?;
+        if bytes.len() != KEY_BYTES {
             let words = place(path).and(" is not a key file: it has to have 32 bytes");
             return Err(Error::with(Code::PathUnusable, words));
         }
         let mut key = Zeroizing::new([0; KEY_BYTES]);
-        key.copy_from_slice(&bytes[..KEY_BYTES]);
+        key.copy_from_slice(&bytes);
         Ok(Self(key))
     }
 
@@ -126,28 +119,6 @@ impl Parameters {
     }
 }
 
-/// Without following a link at the end, and without waiting for a FIFO's writer.
-fn open(path: &Path) -> io::Result<File> {
-    let flags = OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    let flags = i32::try_from(flags.bits()).map_err(io::Error::other)?;
-    OpenOptions::new().read(true).custom_flags(flags).open(path)
-}
-
-/// [`Code::KeyFileUnsafe`] unless it is a regular file of the caller's own, closed to everybody else.
-pub(crate) fn check_private(path: &Path, metadata: &fs::Metadata) -> Result<(), Error> {
-    let refuse = |words| Err(Error::with(Code::KeyFileUnsafe, place(path).and(words)));
-    if !metadata.is_file() {
-        return refuse(" is not a regular file");
-    }
-    if metadata.uid() != rustix::process::geteuid().as_raw() {
-        return refuse(" belongs to someone else");
-    }
-    if metadata.mode() & 0o077 != 0 {
-        return refuse(" is open to others, it has to be 0600");
-    }
-    Ok(())
-}
-
 fn machine_id() -> Result<String, Error> {
     let read = |file: &&str| fs::read_to_string(file).ok();
     let id = MACHINE_IDS.iter().find_map(read).map(|text| text.trim().to_owned());
@@ -162,6 +133,9 @@ fn unusable(path: &Path, error: &io::Error) -> Error {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
             Error::with(Code::DiskFull, place(path))
         }
+        PlainFile::NO_FILE => {
+            Error::with(Code::PathUnusable, place(path).and(" is not a regular file"))
+        }
         kind => Error::with(Code::PathUnusable, place(path).and(": ").and(kind)),
     }
 }
@@ -172,7 +146,7 @@ fn place(path: &Path) -> SafeText {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
     use super::*;
 

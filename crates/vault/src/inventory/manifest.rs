@@ -5,18 +5,15 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs::{File, OpenOptions},
-    io::{self, Read as _},
-    mem,
-    os::unix::fs::OpenOptionsExt as _,
+    io, mem,
     path::{Path, PathBuf},
 };
 
 use keyless_core::{Code, Error, SafeText, SecretPath};
-use rustix::fs::OFlags;
 use toml::{Table, Value};
 
 use super::entry::{Entry, Fault, InventoryFile, Override, by_path};
+use crate::plain_file::PlainFile;
 
 /// What a project says of the secrets that it uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -44,7 +41,7 @@ pub struct IndexFile {
 
 impl Manifest {
     /// The most bytes of a manifest, or of the operator's index: more than anybody writes by hand.
-    pub const MAX_BYTES: u64 = 1024 * 1024;
+    pub const MAX_BYTES: usize = 1024 * 1024;
 
     /// Where a project's own providers of tokens lie below its root.
     pub const CATALOG: &str = ".keyless/catalog";
@@ -141,33 +138,17 @@ fn within_repository(from: &Path) -> impl Iterator<Item = &Path> {
 }
 
 fn read(file: &Path) -> Result<String, Error> {
-    let fault = |error: io::Error| invalid(file, &error.to_string());
-    let opened = match open(file) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return match file.symlink_metadata() {
-                Ok(_) => Err(invalid(file, "a link that leads nowhere")),
-                Err(_) => Ok(String::new()),
-            };
-        }
-        opened => opened.map_err(fault)?,
-    };
-    if !opened.metadata().map_err(fault)?.is_file() {
-        return Err(invalid(file, "not a regular file"));
+    let read = PlainFile::open(file).and_then(|opened| opened.text(Manifest::MAX_BYTES));
+    match read {
+        Ok(mut text) => Ok(mem::take(&mut *text)),
+        Err(error) => match error.kind() {
+            io::ErrorKind::NotFound if file.symlink_metadata().is_err() => Ok(String::new()),
+            io::ErrorKind::NotFound => Err(invalid(file, "a link that leads nowhere")),
+            io::ErrorKind::FileTooLarge => Err(invalid(file, "over 1 MiB")),
+            PlainFile::NO_FILE => Err(invalid(file, "not a regular file")),
+            _ => Err(invalid(file, &error.to_string())),
+        },
     }
-    let mut text = String::new();
-    // One byte more than fits, whatever the file says that it has.
-    opened.take(Manifest::MAX_BYTES + 1).read_to_string(&mut text).map_err(fault)?;
-    if text.len() as u64 > Manifest::MAX_BYTES {
-        return Err(invalid(file, "over 1 MiB"));
-    }
-    Ok(text)
-}
-
-/// Opens without waiting for whoever may write into a FIFO.
-pub(crate) fn open(file: &Path) -> io::Result<File> {
-    let flags = OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let flags = i32::try_from(flags.bits()).map_err(io::Error::other)?;
-    OpenOptions::new().read(true).custom_flags(flags).open(file)
 }
 
 fn table(text: &str) -> Result<Table, String> {

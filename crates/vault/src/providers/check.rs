@@ -6,7 +6,7 @@ use super::provider::{EnvPattern, Provider, Variant, compile};
 
 pub(super) const SCHEMA_VERSION: u32 = 1;
 /// More than any provider needs.
-pub(super) const MAX_BYTES: u64 = 256 * 1024;
+pub(super) const MAX_BYTES: usize = 256 * 1024;
 
 /// Reads `text` as the file of the provider `name`. The errors are fragments of sentences.
 pub(super) fn read(name: &str, text: &str) -> Result<Provider, String> {

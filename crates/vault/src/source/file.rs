@@ -4,22 +4,14 @@
 //! as editors put it there; text of several lines is taken as it is, since keys in PEM end with one. Neither is a byte
 //! order mark at the start, which editors of Windows put there.
 
-use std::{
-    fs::{File, OpenOptions},
-    io::{self, Read},
-    os::unix::fs::OpenOptionsExt,
-    path::Path,
-};
+use std::{io, path::Path};
 
 use keyless_core::{Binding, Error, SafeText, SecretPath, SecretValue};
-use rustix::fs::OFlags;
 use tokio::task::spawn_blocking;
 use zeroize::Zeroizing;
 
 use super::{MAX_VALUE_BYTES, Reading, Source, Warning, refused, shown, too_large, unavailable};
-
-/// What is told of a folder, a pipe or a device.
-pub(super) const NO_FILE: io::ErrorKind = io::ErrorKind::InvalidInput;
+use crate::plain_file::PlainFile;
 
 /// One file.
 pub(crate) struct FileSource<'a> {
@@ -68,30 +60,9 @@ pub(super) fn bytes(file: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
     Ok(bytes)
 }
 
-/// The file's bytes, one more than allowed at most, in one buffer that never moves.
+/// The file's bytes, one more than allowed at most.
 fn content(file: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
-    let opened = open(file)?;
-    if !opened.metadata()?.is_file() {
-        return Err(NO_FILE.into());
-    }
-    let limit = MAX_VALUE_BYTES + 1;
-    let mut bytes = Zeroizing::new(vec![0; limit]);
-    let mut filled = 0;
-    while filled < limit {
-        match (&opened).read(&mut bytes[filled..])? {
-            0 => break,
-            count => filled += count,
-        }
-    }
-    bytes.truncate(filled);
-    Ok(bytes)
-}
-
-/// Opens without waiting, so that a FIFO can't hold the broker up.
-pub(super) fn open(file: &Path) -> io::Result<File> {
-    let flags = OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let flags = i32::try_from(flags.bits()).map_err(io::Error::other)?;
-    OpenOptions::new().read(true).custom_flags(flags).open(file)
+    PlainFile::open(file)?.head(MAX_VALUE_BYTES + 1)
 }
 
 /// Takes a byte order mark away from the start of `value`, within its buffer; whether there was one.
@@ -116,10 +87,10 @@ fn missing(file: &Path, error: &io::Error) -> Error {
     unavailable(words.and(" can't be read: ").and(why(error.kind())))
 }
 
-/// Why a file is not read; [`NO_FILE`] of what is none.
+/// Why a file is not read.
 pub(super) fn why(kind: io::ErrorKind) -> SafeText {
     match kind {
-        NO_FILE => SafeText::words("it is no regular file"),
+        PlainFile::NO_FILE => SafeText::words("it is no regular file"),
         kind => SafeText::default().and(kind),
     }
 }

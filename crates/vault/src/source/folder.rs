@@ -22,7 +22,7 @@ use super::{
     file,
     supply::Supply,
 };
-use crate::router::required;
+use crate::{plain_file::PlainFile, router::required};
 
 /// What a link out of the folder comes to.
 const LINKED_OUT: &str = "the file is a link out of the source's folder, which alone is hidden from jails: name the \
@@ -107,7 +107,7 @@ impl Backend for FolderSource {
                 Ok(bytes) => Ok(Some(Fetched { bytes, lease: None })),
                 Err(Unread::Io(error)) => match error.kind() {
                     io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Ok(None),
-                    file::NO_FILE => {
+                    PlainFile::NO_FILE => {
                         let words = "what lies there is no regular file";
                         Err(SourceFault::new(State::Available, words))
                     }

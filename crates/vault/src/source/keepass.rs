@@ -15,7 +15,7 @@ mod key;
 mod stream;
 
 use std::{
-    io::{self, Read},
+    io,
     path::{Path, PathBuf},
     sync::{Arc, Mutex},
 };
@@ -34,10 +34,13 @@ use super::{
     file,
     supply::Supply,
 };
-use crate::router::{optional, required};
+use crate::{
+    plain_file::PlainFile,
+    router::{optional, required},
+};
 
 /// The largest file, attachments included.
-const MAX_FILE_BYTES: u64 = 64 * 1024 * 1024;
+const MAX_FILE_BYTES: usize = 64 * 1024 * 1024;
 const DEFAULT_FIELD: &str = "Password";
 
 /// One database.
@@ -205,17 +208,8 @@ impl Database {
 
 /// Reads a file whole. Blocks.
 fn read(path: &Path) -> Result<Zeroizing<Vec<u8>>, io::ErrorKind> {
-    let opened = file::open(path).map_err(|error| error.kind())?;
-    let metadata = opened.metadata().map_err(|error| error.kind())?;
-    if !metadata.is_file() {
-        return Err(file::NO_FILE);
-    }
-    let length = usize::try_from(metadata.len()).ok().filter(|_| metadata.len() <= MAX_FILE_BYTES);
-    // One more, so that the end is found without moving what was read.
-    let room = length.ok_or(io::ErrorKind::FileTooLarge)? + 1;
-    let mut bytes = Zeroizing::new(Vec::with_capacity(room));
-    opened.take(MAX_FILE_BYTES).read_to_end(&mut bytes).map_err(|error| error.kind())?;
-    Ok(bytes)
+    let read = PlainFile::open(path).and_then(|file| file.bytes(MAX_FILE_BYTES));
+    read.map_err(|error| error.kind())
 }
 
 impl From<Fault> for SourceFault {

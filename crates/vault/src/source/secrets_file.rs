@@ -5,24 +5,22 @@
 //! value. Source: reference/secrets.md, 5 and 18 (16).
 
 use std::{
-    env, fs,
-    io::Read as _,
+    env, fs, io,
     path::{Path, PathBuf},
 };
 
 use keyless_core::{Code, Error, SafeText, alias};
 use zeroize::Zeroizing;
 
-use super::file;
 use crate::{
     dotenv::{self, Assignment, Dotenv},
-    envelope::check_private,
+    plain_file::PlainFile,
 };
 
 /// Names a file of variables for the source `env`.
 pub const KEYLESS_SECRETS_FILE: &str = "KEYLESS_SECRETS_FILE";
 /// More than a file of variables has.
-const MAX_BYTES: u64 = 4 * 1024 * 1024;
+const MAX_BYTES: usize = 4 * 1024 * 1024;
 
 /// A file of variables.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,18 +53,15 @@ impl SecretsFile {
     /// [`Code::PathUnusable`] when it is not there or no text. Blocks.
     pub fn read(&self) -> Result<Dotenv, Error> {
         let unusable = |why: SafeText| Error::with(Code::PathUnusable, self.named_as().and(why));
-        let fault = |error: std::io::Error| unusable(SafeText::words(": ").and(error.kind()));
-        let opened = file::open(&self.0).map_err(fault)?;
-        let metadata = opened.metadata().map_err(fault)?;
-        check_private(&self.0, &metadata)
+        let fault = |error: io::Error| match error.kind() {
+            io::ErrorKind::FileTooLarge => unusable(SafeText::words(" has more than 4 MiB")),
+            kind => unusable(SafeText::words(": ").and(kind)),
+        };
+        let opened = PlainFile::open(&self.0).map_err(fault)?;
+        opened
+            .check_private(&self.0)
             .map_err(|error| Error::with(error.code(), variable().and(error.detail().clone())))?;
-        let room = usize::try_from(metadata.len().min(MAX_BYTES)).unwrap_or_default() + 1;
-        let mut text = Zeroizing::new(String::with_capacity(room));
-        opened.take(MAX_BYTES + 1).read_to_string(&mut text).map_err(fault)?;
-        if text.len() as u64 > MAX_BYTES {
-            return Err(unusable(SafeText::words(" has more than 4 MiB")));
-        }
-        Ok(dotenv::read(&text))
+        Ok(dotenv::read(&opened.text(MAX_BYTES).map_err(fault)?))
     }
 
     /// The value of the first of `names` that has one. Fails as [`read`](Self::read) does. Blocks.

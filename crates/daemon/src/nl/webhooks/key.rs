@@ -1,7 +1,11 @@
 //! The key that a receiver knows us by: in a file, or a secret that an alias names. Either is fetched for each message,
 //! so that it can be changed, and is kept nowhere.
 
-use std::{fs, os::unix::fs::PermissionsExt as _, path::PathBuf, time::Duration};
+use std::{
+    io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use jiff::Timestamp;
 use keyless_core::{
@@ -10,7 +14,7 @@ use keyless_core::{
     audit::{Action, Detail, Draft, Outcome, Target},
 };
 use keyless_store::AuditLog;
-use keyless_vault::Vault;
+use keyless_vault::{MAX_VALUE_BYTES, PlainFile, Vault};
 use zeroize::Zeroizing;
 
 use super::message::signature;
@@ -21,8 +25,6 @@ use crate::{
 
 /// As long as the shortest key that is worth its name.
 const LEAST_KEY: usize = 16;
-/// For others than the owner.
-const OTHERS: u32 = 0o077;
 /// From the entry in the log to the signature; nothing waits in between.
 const PERMIT_LIFE: Duration = Duration::from_secs(5);
 
@@ -91,14 +93,15 @@ impl HookKey {
     }
 }
 
-fn read(file: &PathBuf) -> Result<Zeroizing<Vec<u8>>, Error> {
+fn read(file: &Path) -> Result<Zeroizing<Vec<u8>>, Error> {
     let place = || SafeText::default().as_they_wrote(&file.to_string_lossy());
-    let meta = fs::metadata(file).map_err(|error| unusable(file, &error))?;
-    if meta.permissions().mode() & OTHERS != 0 {
+    let fault = |error: io::Error| unusable(file, &error);
+    let opened = PlainFile::open(file).map_err(fault)?;
+    if opened.is_open_to_others().map_err(fault)? {
         let words = ": others can read it; chmod 600";
         return Err(Error::with(Code::ConfigInvalid, place().and(words)));
     }
-    let bytes = Zeroizing::new(fs::read(file).map_err(|error| unusable(file, &error))?);
+    let bytes = opened.bytes(MAX_VALUE_BYTES).map_err(fault)?;
     let key = bytes.trim_ascii_end();
     if key.len() < LEAST_KEY {
         return Err(too_short(place()));
