@@ -57,20 +57,6 @@ fn fits(template: &str) -> Result<(), Error> {
     Reading::of(template)?.script(|_| Ok(Stand::Variable(0))).map(drop)
 }
 
-/// Whether anything runs for an action.
-pub fn runs_command(deed: &Deed) -> bool {
-    command(deed).is_some()
-}
-
-/// The command of an action; `None` when its type runs nothing.
-pub(crate) fn command(deed: &Deed) -> Option<&str> {
-    match deed {
-        Deed::Exec { template } => Some(template),
-        Deed::InjectStdin { command, .. } | Deed::InjectTempfile { command, .. } => Some(command),
-        Deed::Delegate { .. } | Deed::SdkProxy { .. } | Deed::Template { .. } => None,
-    }
-}
-
 /// Prepares what runs for an action; `None` when its type runs nothing.
 pub(crate) fn prepare(
     work: &Work,

@@ -7,7 +7,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use jiff::Timestamp;
 use keyless_core::{
     Code, Destination, Error, Handle, SafeText,
-    action::{Action, ActionResult, ActionType, Deed, Status},
+    action::{Action, ActionResult, ActionType, Status},
     grant::PermissionRef,
     nl_message::Profile,
 };
@@ -17,7 +17,7 @@ pub use crate::cleaning::Redaction;
 use crate::{
     captured::{Bounds, End, Ended, run_to_end},
     cleaning::{Cleaner, Sought, clean_outputs, is_looked_for},
-    commands::{Prepared, check, command, prepare, render},
+    commands::{Prepared, check, prepare, render},
     kept::{Kept, Rendered, Shelf},
     material::Materials,
     ports::{Berth, Entrusted, Exit, Known, Release, Standing},
@@ -200,8 +200,8 @@ impl Executor {
 
     /// The rendered files that an action's command names, as things are now. It uses the secrets in them as much as
     /// those that it names itself, and is to be judged so.
-    pub async fn kept_in(&self, deed: &Deed, standing: &dyn Standing) -> Vec<Kept> {
-        let Some(command) = command(deed) else { return Vec::new() };
+    pub async fn kept_in(&self, action: &Action, standing: &dyn Standing) -> Vec<Kept> {
+        let Some(command) = action.command() else { return Vec::new() };
         if self.shelf.named_in(command).is_empty() {
             return Vec::new();
         }
@@ -209,8 +209,8 @@ impl Executor {
         self.shelf.named_in(command).iter().map(Rendered::kept).collect()
     }
 
-    /// Does an action with the values that `release` gives for it; its command, if it
-    /// [runs](crate::runs_command) one, in `berth`.
+    /// Does an action with the values that `release` gives for it; its command, if its type
+    /// [runs](keyless_core::ActionType::runs_command) one, in `berth`.
     pub async fn run(
         &self,
         work: &Work,

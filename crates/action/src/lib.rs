@@ -28,8 +28,6 @@ mod cleaning;
 
 /// Whether a value is taken out of what comes back.
 pub use cleaning::is_looked_for;
-/// What takes a place to run in.
-pub use commands::runs_command;
 /// The whole of one action, and what came of it.
 pub use executor::{
     Checked, Executor, ExitReport, Limits, Outcome, Redaction, Services, Work, withheld_in_words,

@@ -59,6 +59,14 @@ impl ActionType {
         }
     }
 
+    /// Whether it is done by a command that runs on this machine, as [`Action::command`](super::Action::command) has it.
+    pub fn runs_command(self) -> bool {
+        match self {
+            Self::Exec | Self::InjectStdin | Self::InjectTempfile => true,
+            Self::Delegate | Self::Egress | Self::SdkProxy | Self::Template => false,
+        }
+    }
+
     /// Its name in NL.
     pub const fn as_str(self) -> &'static str {
         match self {

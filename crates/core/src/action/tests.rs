@@ -51,6 +51,14 @@ fn actions() -> Vec<Value> {
 }
 
 #[test]
+fn what_runs_a_command_has_one() {
+    for action in actions() {
+        let action = Action::from_json(action).unwrap();
+        assert_eq!(action.kind().runs_command(), action.command().is_some(), "{action:?}");
+    }
+}
+
+#[test]
 fn the_specs_actions_go_both_ways() {
     let named = [
         "api/GITHUB_TOKEN",

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use keyless_action::{Checked, Kept};
 use keyless_core::{
     Code, Destination, Error,
-    action::{Action, Deed},
+    action::Action,
     agent::{AgentState, Aid, InstanceId, LifecycleAuthority},
     audit,
 };
@@ -147,10 +147,10 @@ impl NlService {
 impl NlService {
     /// The rendered files that an action's command names; none where the agent acts for another, which has a session for
     /// each action.
-    pub(super) async fn kept_in(&self, caller: &Caller, deed: &Deed) -> Vec<Kept> {
+    pub(super) async fn kept_in(&self, caller: &Caller, action: &Action) -> Vec<Kept> {
         let session = self.sessions.lock().get(&caller.aid.instance_id).cloned();
         match session.filter(|_| caller.acting.is_none()) {
-            Some(session) => session.kept_in(deed, Some(&self.grants)).await,
+            Some(session) => session.kept_in(action, Some(&self.grants)).await,
             None => Vec::new(),
         }
     }

@@ -15,9 +15,7 @@ mod versions;
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
-use keyless_action::{
-    BoundTo, Checked, Edition, Entrusted, Entry, Executor, Kept, Limits, Work, runs_command,
-};
+use keyless_action::{BoundTo, Checked, Edition, Entrusted, Entry, Executor, Kept, Limits, Work};
 use keyless_core::{
     ActionType, Allowed, Code, Destination, Error, Grace, Handle, SafeText, SecretPath, SessionKey,
     action::{Action, Deed},
@@ -151,9 +149,9 @@ impl ActionSession {
 
     /// The rendered files that an action's command names: what is in them is used by it. `grants` know whether what
     /// permitted them still does; nothing where a person acts.
-    pub(super) async fn kept_in(&self, deed: &Deed, grants: Option<&Arc<Grants>>) -> Vec<Kept> {
+    pub(super) async fn kept_in(&self, action: &Action, grants: Option<&Arc<Grants>>) -> Vec<Kept> {
         let standing = StillSo { vault: self.broker.vault().clone(), grants: grants.cloned() };
-        self.executor.kept_in(deed, &standing).await
+        self.executor.kept_in(action, &standing).await
     }
 
     /// Does an action. Nothing of a value is in what it gives.
@@ -169,7 +167,11 @@ impl ActionSession {
     ) -> Result<ActionOutcome, Error> {
         // What is opened is on record first, which takes a while.
         let working_directory = order.working_directory.as_deref();
-        let berth = runs_command(&order.checked.action().deed)
+        let berth = order
+            .checked
+            .action()
+            .kind()
+            .runs_command()
             .then(|| self.jails.berth(working_directory, order.foresight));
         let mut secrets = Vec::with_capacity(order.allowed.len());
         let mut allowed = Vec::with_capacity(order.allowed.len());

@@ -9,7 +9,7 @@ mod told;
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
-use keyless_action::{Checked, runs_command, withheld_in_words};
+use keyless_action::{Checked, withheld_in_words};
 use keyless_core::{
     ActionType, Code, Handle, HandleTarget, SafeText, SecretPath,
     action::{Action, ActionResponse, Deed, Status, TemplateSource},
@@ -70,9 +70,7 @@ impl NlService {
         let action = payload.get("action")?;
         let kind: ActionType = action.get("type")?.as_str()?.parse().ok()?;
         let is_dry_run = action.get("dry_run").and_then(Value::as_bool) == Some(true);
-        let runs =
-            matches!(kind, ActionType::Exec | ActionType::InjectStdin | ActionType::InjectTempfile);
-        (runs && !is_dry_run).then(|| self.begin_to_foresee())
+        (kind.runs_command() && !is_dry_run).then(|| self.begin_to_foresee())
     }
 
     fn begin_to_foresee(&self) -> Foresight {
@@ -278,7 +276,7 @@ impl NlService {
             let is_watched = band >= Band::Orange;
             return Box::pin(self.delegate(caller, action, account, course, is_watched)).await;
         }
-        if !action.dry_run && runs_command(&action.deed) && course.ahead.foresight.is_none() {
+        if !action.dry_run && action.kind().runs_command() && course.ahead.foresight.is_none() {
             course.ahead.foresight = Some(self.begin_to_foresee());
         }
         let Allowed { meant, allowance, is_asked } = self.allowed(caller, &action, course).await?;
@@ -430,7 +428,7 @@ impl NlService {
         }
         let mut meant = view.resolve(handles)?;
         // What stands in a file that the command has is used by it as much as what it names itself.
-        course.kept = self.kept_in(caller, &action.deed).await;
+        course.kept = self.kept_in(caller, action).await;
         for (handle, path) in course.kept.iter().flat_map(|file| &file.references) {
             if meant.iter().any(|one| one.handle == *handle && one.path == *path) {
                 continue;

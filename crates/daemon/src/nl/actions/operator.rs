@@ -125,7 +125,7 @@ impl OwnActions {
         let action = with_text(action)?;
         let visible = self.visible(&action).await?;
         let mut resolved = resolve_handles(&action, self.broker.vault(), &visible)?;
-        let kept = self.session.kept_in(&action.deed, None).await;
+        let kept = self.session.kept_in(&action, None).await;
         for one in kept.iter().flat_map(|file| &file.references) {
             if !resolved.contains(one) {
                 resolved.push(one.clone());
