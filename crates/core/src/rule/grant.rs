@@ -11,7 +11,7 @@
 //! is searched for tokens, and the agent gets placeholders for them. Source: RFC 6749; design.md,
 //! section 5, "tokens minted on the way".
 
-use std::{fmt, str::FromStr};
+use std::{fmt, slice, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
@@ -178,14 +178,18 @@ impl Sealing {
 
     /// Whether the answer to this request is searched, and nothing of it passed on that can't be.
     pub fn applies(&self, at: &Authority, request: &RequestFacts) -> bool {
-        is_named(&self.at, at, &trimmed(request))
+        self.could_name(at, &request.methods, request)
     }
 
     /// Whether it would be if the request had the method that is named: some endpoints take tokens' requests by others too.
     pub fn applies_but_for_method(&self, at: &Authority, request: &RequestFacts) -> bool {
-        let request = trimmed(request);
-        let methods = self.at.methods().first().map_or(request.methods, |one| vec![one.clone()]);
-        is_named(&self.at, at, &RequestFacts { methods, ..request })
+        let named = self.at.methods().first().map(slice::from_ref);
+        self.could_name(at, named.unwrap_or(&request.methods), request)
+    }
+
+    fn could_name(&self, at: &Authority, methods: &[String], request: &RequestFacts) -> bool {
+        let path = (!request.has_other_path).then(|| trimmed(&request.path));
+        is_named(&self.at, at, methods, path)
     }
 
     /// Whether it is about this host, whose TLS has to be intercepted for it.
@@ -213,13 +217,12 @@ impl Sealing {
     }
 }
 
-/// The same request without what some servers cut off the end of a path.
-fn trimmed(request: &RequestFacts) -> RequestFacts {
-    let mut path = request.path.as_str();
+/// A path without what some servers cut off its end.
+fn trimmed(mut path: &str) -> &str {
     while let Some(shorter) = ["%20", "%09", "+"].iter().find_map(|end| path.strip_suffix(end)) {
         path = shorter;
     }
-    RequestFacts { path: path.to_owned(), ..request.clone() }
+    path
 }
 
 impl fmt::Display for OauthGrant {

@@ -299,15 +299,18 @@ pub(super) fn look_into<'r>(
     path.is_some_and(|path| rules.any(|rule| rule.looks_into(at, request, &path)))
 }
 
-/// Whether the rule could name the request in some reading. One that can't be read could be any, and so could one with
-/// another path in a header.
-pub(super) fn is_named(rule: &RequestRule, at: &Authority, request: &RequestFacts) -> bool {
-    let path = PathReadings::of(&request.path).filter(|_| !request.has_other_path);
-    let Some(path) = path else {
+/// Whether the rule could name a request in some reading. One whose path can't be read could be any, and so could one
+/// whose path is not known, since a header names another.
+pub(super) fn is_named(
+    rule: &RequestRule,
+    at: &Authority,
+    methods: &[String],
+    path: Option<&str>,
+) -> bool {
+    let Some(path) = path.and_then(PathReadings::of) else {
         return rule.is_at(at);
     };
-    let could =
-        |reading| request.methods.iter().any(|method| rule.could_name(at, method, &path, reading));
+    let could = |reading| methods.iter().any(|method| rule.could_name(at, method, &path, reading));
     (0..path.len()).any(could)
 }
 
