@@ -62,17 +62,24 @@ pub(crate) fn folder_of(file: &Path) -> PathBuf {
     }
 }
 
-/// The turn to change a file by writing it anew: nobody else has it while this lives. It is the folder's, which is made where
-/// it is not there, since the file's name comes to lead to another file with each change. Waits.
+/// A turn at what is in a folder: nobody else has it while this lives. It ends with the process, however that ends.
+#[derive(Debug)]
 pub(crate) struct Turn {
     _folder: File,
 }
 
 impl Turn {
+    /// The turn to change a file by writing it anew. It is the folder's, which is made where it is not there, since the
+    /// file's name comes to lead to another file with each change. Waits.
     pub(crate) fn take(file: &Path) -> io::Result<Self> {
         let folder = folder_of(file);
         fs::create_dir_all(&folder)?;
-        let opened = File::open(&folder)?;
+        Self::take_in(&folder)
+    }
+
+    /// The turn in a folder that is there. Waits.
+    pub(crate) fn take_in(folder: &Path) -> io::Result<Self> {
+        let opened = File::open(folder)?;
         opened.lock()?;
         Ok(Self { _folder: opened })
     }

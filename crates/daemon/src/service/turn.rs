@@ -20,6 +20,7 @@ use tokio::{task::spawn_blocking, time::sleep};
 use crate::{
     places::{Places, unusable},
     sockets::is_live,
+    whole_file::Turn,
 };
 
 /// How often it is looked whether another broker serves by now, or is gone.
@@ -30,23 +31,16 @@ const LOOKS: u32 = 500;
 /// No other process of this home starts a broker while this lives.
 #[derive(Debug)]
 pub struct UnlockingTurn {
-    _folder: File,
+    _folder: Turn,
 }
 
 /// Waits for this process's turn to start a broker. It ends with the process, however that ends.
 pub async fn unlocking_turn(places: &Places) -> Result<UnlockingTurn, Error> {
     places.prepare_data()?;
     let folder = places.data().to_owned();
-    let take = move || {
-        let opened = File::open(&folder);
-        let held = opened.and_then(|file| {
-            flock(&file, FlockOperation::LockExclusive)?;
-            Ok(file)
-        });
-        held.map_err(|error| unusable(&folder, &error))
-    };
-    let held = spawn_blocking(take).await.expect("it does not panic")?;
-    Ok(UnlockingTurn { _folder: held })
+    let take = move || Turn::take_in(&folder).map_err(|error| unusable(&folder, &error));
+    let turn = spawn_blocking(take).await.expect("it does not panic")?;
+    Ok(UnlockingTurn { _folder: turn })
 }
 
 /// No other broker makes or removes this home's sockets while this lives.
