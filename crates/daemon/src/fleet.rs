@@ -28,7 +28,7 @@ use keyless_core::{
     Code, Error, ForwardToken, Placeholder, SafeText, SecretPath, SessionId, SessionKey,
 };
 use keyless_egress::SessionSecret;
-use keyless_guest::raise_open_files;
+use keyless_sockets::raise_open_files;
 use keyless_store::{AuditLog, Store};
 use keyless_vault::{Catalog, MountedValues};
 use parking_lot::Mutex;

@@ -11,7 +11,8 @@ use futures_util::future::BoxFuture;
 use keyless_core::{
     Authority, Code, Error, ForwardLine, ForwardToken, MAX_PREAMBLE_BYTES, SafeText, SessionId,
 };
-use keyless_guest::{Duplex, Link, Listener, VsockListener, accept_each, raise_open_files, splice};
+use keyless_guest::{Duplex, Link, Listener, VsockListener, splice};
+use keyless_sockets::{accept_each, raise_open_files};
 use tokio::{
     io::AsyncReadExt,
     sync::{Semaphore, mpsc},

@@ -29,7 +29,7 @@ pub(crate) fn raise_open_files() {
     let own = getrlimit(Resource::Nofile);
     keyless_jail::jail_with_open_files(own);
     keyless_vault::run_programs_with_open_files(own);
-    keyless_guest::raise_open_files();
+    keyless_sockets::raise_open_files();
 }
 
 /// Ends this process by `signal`, as the command that it ran did, so that a shell sees the same.

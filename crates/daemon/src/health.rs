@@ -9,6 +9,7 @@ use http_body_util::Full;
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use keyless_egress::Engine;
+use keyless_sockets::Accepting;
 use parking_lot::Mutex;
 use serde_json::json;
 use tokio::{net::TcpListener, sync::Semaphore};
@@ -16,7 +17,6 @@ use tokio::{net::TcpListener, sync::Semaphore};
 use crate::{
     fleet::ReloadState,
     metrics::{Levels, Metrics},
-    sockets::next_tcp,
 };
 
 /// Collectors and probes come a few at a time.
@@ -34,8 +34,9 @@ pub(crate) struct Vitals {
 /// Serves until the process ends.
 pub(crate) async fn serve(listener: TcpListener, metrics: Arc<Metrics>, vitals: Vitals) {
     let room = Arc::new(Semaphore::new(CONNECTIONS));
+    let mut accepting = Accepting::at(listener);
     loop {
-        let (stream, _) = next_tcp(&listener).await;
+        let (stream, _) = accepting.next().await;
         let Ok(place) = Arc::clone(&room).try_acquire_owned() else { continue };
         let (metrics, vitals) = (Arc::clone(&metrics), vitals.clone());
         let service = service_fn(move |request: Request<Incoming>| {

@@ -1,56 +1,37 @@
-//! Unix sockets that only this user can reach, and who comes to those and others.
+//! Unix sockets that only this user can reach, and who comes to them.
 
 use std::{
     fs::{self, File, TryLockError},
-    future::Future,
     io,
-    net::SocketAddr,
     os::unix::fs::{FileTypeExt, MetadataExt},
     path::{Path, PathBuf},
     time::Duration,
 };
 
 use keyless_core::{Code, Error, SafeText};
-use keyless_guest::{bind_unix, connect_unix};
+use keyless_sockets::{Accepting, bind_unix, connect_unix};
 use rustix::{
     fs::{CWD, RenameFlags, renameat_with},
     io::Errno,
 };
 use tokio::{
-    net::{TcpListener, TcpStream, UnixListener, UnixStream},
+    net::{UnixListener, UnixStream},
     time::sleep,
 };
 
 use crate::{places::unusable, seats::Process};
 
-/// How long nothing is accepted once it has failed.
-const PAUSE: Duration = Duration::from_millis(50);
 /// How often it is looked whether another process has finished in a folder.
 const LOOK: Duration = Duration::from_millis(5);
 /// How often at most.
 const LOOKS: u32 = 400;
 
 /// The next connection of this user's processes.
-pub(crate) async fn next_own(listener: &UnixListener) -> UnixStream {
+pub(crate) async fn next_own(accepting: &mut Accepting<UnixListener>) -> UnixStream {
     loop {
-        let (stream, _) = next(|| listener.accept()).await;
+        let stream = accepting.next().await;
         if is_ours(&stream) {
             return stream;
-        }
-    }
-}
-
-/// The next connection, and where it comes from.
-pub(crate) async fn next_tcp(listener: &TcpListener) -> (TcpStream, SocketAddr) {
-    next(|| listener.accept()).await
-}
-
-async fn next<T, F: Future<Output = io::Result<T>>>(mut accept: impl FnMut() -> F) -> T {
-    loop {
-        match accept().await {
-            Ok(accepted) => return accepted,
-            // Out of descriptors, say; the next accept may do.
-            Err(_) => sleep(PAUSE).await,
         }
     }
 }

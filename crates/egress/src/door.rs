@@ -13,17 +13,17 @@ mod named;
 mod postgres;
 mod preamble;
 
-use std::{any::Any, io, sync::Arc, time::Duration};
+use std::{any::Any, sync::Arc, time::Duration};
 
 use bytes::BytesMut;
 use keyless_core::{Authority, Code, Error};
+use keyless_sockets::{Accepting, Handed};
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
     net::{TcpListener, TcpStream, UnixListener},
-    time::{sleep, timeout},
+    time::timeout,
 };
 
-pub use self::cut::Handed;
 pub use self::postgres::parse_startup;
 pub(crate) use self::{cut::Cut, named::serve_stream};
 use crate::{Engine, Session, refusal, tls::Prefixed};
@@ -33,8 +33,9 @@ type Place = Arc<crate::room::Place>;
 
 /// Serves the explicit proxy.
 pub(crate) async fn serve_proxy(engine: &Arc<Engine>, listener: TcpListener) {
+    let mut accepting = Accepting::at(listener);
     loop {
-        let Some(stream) = accepted(listener.accept().await).await else { continue };
+        let (stream, _) = accepting.next().await;
         if stream.set_nodelay(true).is_err() {
             continue;
         }
@@ -52,8 +53,9 @@ pub(crate) async fn serve_unix(
     listener: UnixListener,
     session: &Arc<Session>,
 ) {
+    let mut accepting = Accepting::at(listener);
     loop {
-        let Some(stream) = accepted(listener.accept().await).await else { continue };
+        let stream = accepting.next().await;
         let (engine, session) = (Arc::clone(engine), Arc::clone(session));
         tokio::spawn(async move {
             let stream = Box::new(Handed::new(stream));
@@ -73,14 +75,6 @@ pub(crate) async fn serve_preamble(
         Some(place) => preamble::serve(engine, session, received, stream, &place).await,
         None => preamble::turn_away(engine, session, received, stream).await,
     }
-}
-
-/// Errors of `accept` are about one connection, or about file descriptors that others will free.
-async fn accepted<S, A>(accepted: io::Result<(S, A)>) -> Option<S> {
-    if accepted.is_err() {
-        sleep(Duration::from_millis(10)).await;
-    }
-    accepted.ok().map(|(stream, _)| stream)
 }
 
 fn place(engine: &Arc<Engine>) -> Option<Place> {

@@ -56,8 +56,6 @@ mod swap;
 
 /// Requests of the broker's own.
 pub use crate::client::{Client, ClientAnswer, ClientRequest, Whose};
-/// A connection over a Unix socket, for doors that read what comes before the preamble.
-pub use crate::door::Handed;
 /// The proxy itself, and how it is set up.
 pub use crate::engine::{EgressPolicy, Engine, EngineConfig, EngineError, Target};
 /// What would happen to a request, and why.

@@ -10,6 +10,7 @@ use std::{
 
 use futures_util::future::join_all;
 use keyless_core::{Authority, Host};
+use keyless_sockets::accept_each;
 use parking_lot::Mutex;
 use tokio::{
     net::{TcpListener, TcpStream, UdpSocket},
@@ -17,7 +18,6 @@ use tokio::{
 };
 
 use crate::{
-    accept::accept_each,
     carrier::{Carrier, Target},
     dns::{serve_tcp, serve_udp},
     names::Pool,
@@ -95,7 +95,7 @@ impl Funnel {
         let tcp = serve_tcp(self.dns_tcp, Arc::clone(&self.pool));
         let limit = Arc::new(Semaphore::new(self.connection_limit));
         let (pool, destination, carrier) = (self.pool, self.original_destination, self.carrier);
-        let serve = move |stream: TcpStream| {
+        let serve = move |(stream, _): (TcpStream, SocketAddr)| {
             let (pool, carrier) = (Arc::clone(&pool), Arc::clone(&carrier));
             let destination = Arc::clone(&destination);
             async move {

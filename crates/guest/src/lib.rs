@@ -20,7 +20,6 @@ mod dns;
 mod names;
 
 // Connections
-mod accept;
 mod carrier;
 mod funnel;
 
@@ -31,11 +30,8 @@ mod tun;
 // The hop to egress
 mod link;
 mod sys;
-mod unix;
 mod vsock;
 
-/// A bounded accept loop that owns its connections, for every door of this kind.
-pub use accept::{Arrivals, accept_each, raise_open_files};
 /// Takes accepted connections on; the one that ships writes the preamble to the way out.
 pub use carrier::{Carrier, PreambleCarrier, Target};
 /// Answers one DNS message; pure, and the fuzz target of this crate.
@@ -43,14 +39,12 @@ pub use dns::answer_query;
 /// Sockets in, served until dropped.
 pub use funnel::{DEFAULT_CONNECTION_LIMIT, Funnel, Sockets};
 /// Where streams go on to and come from, and joining two of them.
-pub use link::{Duplex, End, Link, Listener, splice};
+pub use link::{Duplex, Link, Listener, splice};
 /// Which name a synthetic address stands for.
 pub use names::{Exhausted, LIFE, Pool, TTL};
 /// Turns packets of a TUN device to one listener; pure, and a fuzz target.
 pub use reflect::{Reflected, Reflector};
 /// The loop that does so.
 pub use tun::reflect_forever;
-/// Unix sockets at paths of any length.
-pub use unix::{bind_unix, connect_unix};
 /// Between a guest and its host.
 pub use vsock::{VsockAddr, VsockListener};

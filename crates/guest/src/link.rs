@@ -9,16 +9,14 @@ use std::{
     time::Duration,
 };
 
+use keyless_sockets::{Arrivals, End, Handed, connect_unix, send_with};
 use rustix::net::sockopt::set_socket_linger;
 use tokio::{
     io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, copy_bidirectional_with_sizes},
     net::{TcpListener, TcpStream, UnixListener, UnixStream},
 };
 
-use crate::{
-    unix::{Handed, connect_unix, send_with},
-    vsock::{self, VsockAddr, VsockListener},
-};
+use crate::vsock::{self, VsockAddr, VsockListener};
 
 /// Bytes per direction of one connection. An idle tunnel costs twice this.
 const BUFFER: usize = 16 * 1024;
@@ -57,15 +55,6 @@ pub trait Duplex: AsyncRead + AsyncWrite + Send + Unpin + 'static {
     }
 }
 
-/// How a stream ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
-    /// Cut: with a reset.
-    Cut,
-    /// All has been said.
-    Whole,
-}
-
 impl Duplex for TcpStream {
     fn when_gone(&mut self, end: End) {
         // One that is gone has nobody to tell.
@@ -75,6 +64,16 @@ impl Duplex for TcpStream {
 
 impl Duplex for UnixStream {
     fn when_gone(&mut self, _end: End) {}
+}
+
+impl Duplex for Handed {
+    fn when_gone(&mut self, end: End) {
+        self.when_dropped(end);
+    }
+
+    fn client(&self) -> Option<BorrowedFd<'_>> {
+        self.client()
+    }
 }
 
 impl Link {
@@ -166,6 +165,14 @@ impl Listener {
                 }
             },
         })
+    }
+}
+
+impl Arrivals for Listener {
+    type Stream = Box<dyn Duplex>;
+
+    fn next(&self) -> impl Future<Output = io::Result<Self::Stream>> + Send {
+        self.accept()
     }
 }
 

@@ -3,7 +3,8 @@
 
 use std::{io, sync::Arc};
 
-use keyless_guest::{Link, Listener, VsockAddr, VsockListener, accept_each};
+use keyless_guest::{Link, Listener, VsockAddr, VsockListener};
+use keyless_sockets::accept_each;
 use tokio::{
     io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader},
     sync::Semaphore,

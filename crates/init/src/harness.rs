@@ -3,7 +3,7 @@
 
 use std::{ffi::OsString, fmt, io, process::ExitCode};
 
-use keyless_guest::raise_open_files;
+use keyless_sockets::raise_open_files;
 use rustix::{
     process::{Pid, Resource, Signal, WaitOptions, getpgrp, getrlimit, kill_process, wait},
     termios::tcgetpgrp,

@@ -16,6 +16,7 @@ use http_body_util::{BodyExt as _, Full, Limited, combinators::BoxBody};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use keyless_core::{Code, Error, SafeText};
+use keyless_sockets::accept_each;
 use rmcp::transport::{
     StreamableHttpServerConfig, StreamableHttpService,
     streamable_http_server::session::local::LocalSessionManager,
@@ -108,19 +109,11 @@ async fn serve_listener(
         Endpoint::new(move || Ok(server.clone()), Arc::new(Sessions::new(sessions)), config);
     let (endpoint, credential) = (Arc::new(endpoint), Arc::new(credential));
     let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-    loop {
-        let Ok(place) = Arc::clone(&room).acquire_owned().await else { return Ok(()) };
-        let Ok((stream, _)) = listener.accept().await else {
-            // Out of descriptors, say; the next accept may do.
-            tokio::time::sleep(Duration::from_millis(50)).await;
-            continue;
-        };
+    let never = accept_each(listener, room, move |(stream, _)| {
         let (endpoint, credential) = (Arc::clone(&endpoint), Arc::clone(&credential));
-        tokio::spawn(async move {
-            serve_connection(stream, &endpoint, &credential).await;
-            drop(place);
-        });
-    }
+        async move { serve_connection(stream, &endpoint, &credential).await }
+    });
+    match never.await {}
 }
 
 /// An address as a URL has it.

@@ -9,8 +9,8 @@ use std::{fs, io, path::Path, sync::Arc, time::Duration};
 use keyless_core::{
     Code, Error, ForwardLine, ForwardToken, MAX_FORWARD_BYTES, SafeText, SessionId,
 };
-use keyless_egress::Handed;
-use keyless_guest::{VsockListener, accept_each};
+use keyless_guest::VsockListener;
+use keyless_sockets::{Handed, accept_each};
 use rustix::process::geteuid;
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite},
@@ -47,7 +47,7 @@ pub(super) async fn serve_unix(listener: UnixListener, sessions: Arc<Sessions>) 
 /// Serves forwarders over TCP, who show the token.
 pub(super) async fn serve_tcp(listener: TcpListener, token: ForwardToken, sessions: Arc<Sessions>) {
     let limit = Arc::new(Semaphore::new(CONNECTIONS));
-    accept_each(listener, limit, move |stream| {
+    accept_each(listener, limit, move |(stream, _)| {
         let (sessions, token) = (Arc::clone(&sessions), token.clone());
         async move {
             // Small writes would wait for acknowledgements; a socket without it still works.

@@ -12,8 +12,8 @@ use std::{
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use keyless_core::{Code, Error, SafeText, nl_message::MessageType};
-use keyless_guest::connect_unix;
 use keyless_mcp::Nl;
+use keyless_sockets::connect_unix;
 use serde_json::{Map, Value, json};
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader, copy, stdin, stdout},

@@ -19,6 +19,7 @@ use keyless_core::{
     nl_message::{MAX_MESSAGE_BYTES, MEDIA_TYPE, Message, MessageType, Named, NlFault, Shape},
 };
 use keyless_egress::ServerTls;
+use keyless_sockets::Accepting;
 use serde_json::{Map, Value};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -34,10 +35,7 @@ use super::{
     rates::Door,
     service::NlService,
 };
-use crate::{
-    seats::{Seat, Seats},
-    sockets::next_tcp,
-};
+use crate::seats::{Seat, Seats};
 
 /// Connections at a time.
 const MAX_CONNECTIONS: usize = 256;
@@ -60,8 +58,9 @@ pub(crate) struct Listening {
 /// Serves until the task is dropped.
 pub(crate) async fn serve(service: Arc<NlService>, listener: TcpListener, listening: Listening) {
     let seats = Seats::of(MAX_CONNECTIONS);
+    let mut accepting = Accepting::at(listener);
     loop {
-        let (stream, peer) = next_tcp(&listener).await;
+        let (stream, peer) = accepting.next().await;
         let taken = seats.wait(None).await;
         let (service, listening) = (Arc::clone(&service), listening.clone());
         tokio::spawn(async move {

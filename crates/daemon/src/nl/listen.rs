@@ -4,6 +4,7 @@ use std::{fs, net::SocketAddr, path::PathBuf, sync::Arc};
 
 use keyless_core::{Code, Error, SafeText};
 use keyless_egress::{ServerFiles, ServerTls};
+use keyless_sockets::Accepting;
 use tokio::{
     net::{TcpListener, UnixListener},
     task::JoinHandle,
@@ -78,8 +79,9 @@ async fn bind(address: SocketAddr, has_tls: bool) -> Result<TcpListener, Error> 
 
 async fn accept(service: Arc<NlService>, listener: UnixListener) {
     let seats = Seats::of(MAX_CONNECTIONS);
+    let mut accepting = Accepting::at(listener);
     loop {
-        let stream = next_own(&listener).await;
+        let stream = next_own(&mut accepting).await;
         let taken = seats.wait(process_of(&stream)).await;
         let service = Arc::clone(&service);
         tokio::spawn(async move {
@@ -96,7 +98,7 @@ async fn accept(service: Arc<NlService>, listener: UnixListener) {
 mod tests {
     use std::time::Duration;
 
-    use keyless_guest::connect_unix;
+    use keyless_sockets::connect_unix;
     use serde_json::{Value, json};
     use tokio::{
         io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},

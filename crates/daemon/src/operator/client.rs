@@ -4,7 +4,7 @@ use std::{path::Path, sync::Arc};
 
 use data_encoding::HEXLOWER;
 use keyless_core::{ApproveOnUse, Code, Error, SafeText, SecretPath, approval::RequestId};
-use keyless_guest::connect_unix;
+use keyless_sockets::connect_unix;
 use keyless_vault::{Metadata, Vault, Voucher};
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},

@@ -11,6 +11,7 @@ use keyless_core::{
     Code, Error, SafeText,
     audit::{Action, Draft, Outcome, Target},
 };
+use keyless_sockets::Accepting;
 use keyless_store::AuditLog;
 use keyless_vault::{MAX_VALUE_BYTES, Moment, Voucher};
 use tokio::{
@@ -53,8 +54,9 @@ impl OperatorDoor {
     /// Serves until the task is dropped.
     pub(crate) async fn serve(self: Arc<Self>, listener: UnixListener) {
         let seats = Seats::of(MAX_CONNECTIONS);
+        let mut accepting = Accepting::at(listener);
         loop {
-            let stream = next_own(&listener).await;
+            let stream = next_own(&mut accepting).await;
             let taken = seats.wait(process_of(&stream)).await;
             let stream = BufReader::new(stream);
             let door = Arc::clone(&self);

@@ -7,7 +7,7 @@ use std::{
 };
 
 use keyless_core::{Code, Error, SafeText};
-use keyless_guest::connect_unix;
+use keyless_sockets::connect_unix;
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
     net::UnixStream,

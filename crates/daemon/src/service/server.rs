@@ -13,6 +13,7 @@ use std::{
 
 use futures_util::future::{BoxFuture, LocalBoxFuture};
 use keyless_core::{Code, Error};
+use keyless_sockets::Accepting;
 use parking_lot::Mutex;
 use tokio::{
     net::{UnixListener, UnixStream},
@@ -254,8 +255,9 @@ const CONVERSATIONS_OF_A_JAIL: usize = 64;
 async fn accept(service: Arc<Service>, listener: UnixListener, bound: Option<Arc<Bound>>) {
     let most = bound.as_ref().map_or(Semaphore::MAX_PERMITS, |_| CONVERSATIONS_OF_A_JAIL);
     let room = Arc::new(Semaphore::new(most));
+    let mut accepting = Accepting::at(listener);
     loop {
-        let stream = next_own(&listener).await;
+        let stream = next_own(&mut accepting).await;
         let Ok(place) = Arc::clone(&room).try_acquire_owned() else {
             turn_away(&stream);
             continue;

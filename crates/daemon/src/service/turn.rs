@@ -102,7 +102,7 @@ pub(crate) async fn serve_alone(places: &Places) -> Result<Serving, Error> {
 
 #[cfg(test)]
 mod tests {
-    use keyless_guest::bind_unix;
+    use keyless_sockets::bind_unix;
 
     use super::*;
 

@@ -24,6 +24,7 @@ use hyper_util::{
     service::TowerToHyperService,
 };
 use keyless_egress::ServerTls;
+use keyless_sockets::Accepting;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpListener,
@@ -35,10 +36,7 @@ use super::{
     frame::{Failure, lead_back},
     handlers, keeping, live, pages, passkeys,
 };
-use crate::{
-    seats::{Seat, Seats},
-    sockets::next_tcp,
-};
+use crate::seats::{Seat, Seats};
 
 /// Browsers keep 180 cookies of 4 KiB for a name, and send what any port of `localhost` has them keep.
 const MAX_HEAD: usize = 1 << 20;
@@ -108,8 +106,9 @@ pub(super) async fn serve(
     routes: Router,
     seats: Arc<Seats>,
 ) {
+    let mut accepting = Accepting::at(listener);
     loop {
-        let (stream, _) = next_tcp(&listener).await;
+        let (stream, _) = accepting.next().await;
         let Some(taken) = seats.take(None) else { continue };
         let (tls, routes) = (tls.clone(), routes.clone());
         tokio::spawn(async move {

@@ -4,25 +4,23 @@
 //! connection is. One that is cut, since it may not go on or since the other side broke off, therefore ends with a
 //! reset. TLS, chunks and lengths tell it by themselves.
 //!
-//! Toward a funnel in another process there is a Unix socket in between, which knows no resets. The funnel hands a copy
-//! of its client's own socket over with the first bytes, and that is disconnected.
+//! Toward a funnel in another process there is a Unix socket in between, which knows no resets: it is [`Handed`] its
+//! client's own.
 
 use std::{
-    io::{self, IoSliceMut},
-    mem::MaybeUninit,
-    os::fd::OwnedFd,
+    io,
     pin::Pin,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    task::{Context, Poll, ready},
+    task::{Context, Poll},
 };
 
-use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, connect_unspec, recvmsg};
+use keyless_sockets::Handed;
 use tokio::{
-    io::{AsyncRead, Interest, ReadBuf},
-    net::{TcpStream, UnixStream},
+    io::{AsyncRead, ReadBuf},
+    net::TcpStream,
 };
 
 use super::AnyStream;
@@ -98,79 +96,6 @@ impl Drop for Severable {
         }
     }
 }
-
-/// A funnel's connection over a Unix socket, and its client's own socket if that came with the first bytes.
-pub struct Handed {
-    inner: UnixStream,
-    has_begun: bool,
-    client: Option<OwnedFd>,
-}
-
-impl Handed {
-    /// Of an accepted connection, from which nothing was read yet.
-    pub fn new(inner: UnixStream) -> Self {
-        Self { inner, has_begun: false, client: None }
-    }
-
-    fn cut(&self) {
-        if let Some(client) = &self.client {
-            // Of what is no TCP socket, nothing comes.
-            let _ = connect_unspec(client);
-        }
-    }
-
-    /// The first bytes, into `into`, with what came along.
-    fn poll_begin(&mut self, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        loop {
-            ready!(self.inner.poll_read_ready(cx))?;
-            let received = self
-                .inner
-                .try_io(Interest::READABLE, || receive(&self.inner, into.initialize_unfilled()));
-            match received {
-                Ok((count, client)) => {
-                    into.advance(count);
-                    (self.has_begun, self.client) = (true, client);
-                    return Poll::Ready(Ok(()));
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) => return Poll::Ready(Err(error)),
-            }
-        }
-    }
-}
-
-/// Bytes and the descriptor that came with them; the kernel closes any further one.
-fn receive(stream: &UnixStream, into: &mut [u8]) -> io::Result<(usize, Option<OwnedFd>)> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut control = RecvAncillaryBuffer::new(&mut space);
-    #[cfg(target_os = "linux")]
-    let flags = RecvFlags::CMSG_CLOEXEC;
-    #[cfg(not(target_os = "linux"))]
-    let flags = RecvFlags::empty();
-    let received = recvmsg(stream, &mut [IoSliceMut::new(into)], &mut control, flags)?;
-    let descriptors = control.drain().filter_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
-        _ => None,
-    });
-    Ok((received.bytes, descriptors.flatten().next()))
-}
-
-impl AsyncRead for Handed {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        into: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let this = self.get_mut();
-        if this.has_begun {
-            Pin::new(&mut this.inner).poll_read(cx, into)
-        } else {
-            this.poll_begin(cx, into)
-        }
-    }
-}
-
-write_through!(Handed);
 
 impl AsyncRead for Severable {
     fn poll_read(

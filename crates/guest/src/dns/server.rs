@@ -2,6 +2,7 @@
 
 use std::{convert::Infallible, future::Future, io, sync::Arc, time::Duration};
 
+use keyless_sockets::accept_each;
 use parking_lot::Mutex;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -10,7 +11,7 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-use crate::{accept::accept_each, dns::answer_query, names::Pool};
+use crate::{dns::answer_query, names::Pool};
 
 /// The longest query that is read, in bytes; a real one has at most 300 or so.
 const MAX_QUERY: usize = 4096;
@@ -47,7 +48,7 @@ pub(crate) fn serve_tcp(
     pool: Arc<Mutex<Pool>>,
 ) -> impl Future<Output = Infallible> {
     let limit = Arc::new(Semaphore::new(TCP_CONNECTIONS));
-    accept_each(listener, limit, move |stream| {
+    accept_each(listener, limit, move |(stream, _)| {
         let pool = Arc::clone(&pool);
         async move {
             // How one client's connection ended is nobody else's concern.
