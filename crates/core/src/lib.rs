@@ -41,11 +41,12 @@ pub mod threat;
 // What is told and what is written down
 pub mod audit;
 mod error;
-mod invisible;
 mod json_size;
 pub mod nl_message;
 mod reply;
 mod unique_members;
+
+pub use keyless_rewrite::is_invisible;
 
 pub use crate::{
     action::{ActionType, UnknownActionType},
@@ -59,7 +60,6 @@ pub use crate::{
         Given, Grace, Had, Handle, HandleError, HandleTarget, TemplatePart, Version, parse_template,
     },
     host::{Host, HostError, HostName},
-    invisible::is_invisible,
     json_size::json_size,
     path::{PathError, SecretPath},
     permit::{Permit, Usage},

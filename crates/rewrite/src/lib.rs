@@ -38,9 +38,13 @@ mod rewriter;
 mod encodings;
 // === The forms in which a program gives it away ===
 mod sanitizer;
+// === What a text has that nobody sees ===
+mod invisible;
 
 /// The forms of one value, and the scrubber made of them.
 pub use encodings::{Echo, MIN_ECHO, MIN_LINE, echoes, length_keeping_scrubber, scrubber};
+/// Characters without ink: what programs leave away, and what a person does not see.
+pub use invisible::{is_ignorable, is_invisible};
 /// The patterns, built once and shared by every stream.
 pub use patterns::{PatternId, PatternSet};
 /// Patterns with their replacements, and one pass over one stream.

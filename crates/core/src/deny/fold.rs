@@ -2,10 +2,9 @@
 
 use std::borrow::Cow;
 
+use keyless_rewrite::is_ignorable;
 use unicode_normalization::UnicodeNormalization;
 use unicode_security::confusable_detection::skeleton;
-
-use crate::invisible::is_ignorable;
 
 /// What a shell takes for more than a letter. What only looks like one of these is none to it, and stays.
 const SIGNS: &[char] = &[

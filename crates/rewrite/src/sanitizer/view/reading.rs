@@ -5,6 +5,7 @@
 use unicode_normalization::char::{decompose_compatible, is_combining_mark};
 
 use super::{Replacing, Room, Symbol, View, each_pair, thinning::control_sequence};
+use crate::invisible::is_ignorable;
 
 const BACKSPACE: u8 = 0x08;
 
@@ -111,26 +112,12 @@ fn is_plain(char: char) -> bool {
     )
 }
 
-/// Whether a character has no look of its own.
+/// Whether a character has no look of its own: it is ignorable, a control, an end of a line or what annotates, or a mark
+/// over another.
 fn is_unseen(char: char) -> bool {
-    matches!(
-        char,
-        '\u{80}'..='\u{9f}'
-            | '\u{ad}'
-            | '\u{61c}'
-            | '\u{115f}'..='\u{1160}'
-            | '\u{180e}'
-            | '\u{200b}'..='\u{200f}'
-            | '\u{2028}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}'
-            | '\u{3164}'
-            | '\u{feff}'
-            | '\u{ffa0}'
-            | '\u{fff0}'..='\u{fffb}'
-            | '\u{1bca0}'..='\u{1bca3}'
-            | '\u{1d173}'..='\u{1d17a}'
-            | '\u{e0000}'..='\u{e0fff}'
-    ) || is_combining_mark(char)
+    is_ignorable(char)
+        || matches!(char, '\u{80}'..='\u{9f}' | '\u{2028}'..='\u{2029}' | '\u{fff9}'..='\u{fffb}')
+        || is_combining_mark(char)
 }
 
 /// The letters and digits of ASCII that a character is another look of.

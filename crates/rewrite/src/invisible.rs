@@ -2,7 +2,7 @@
 
 /// Unicode's `Default_Ignorable_Code_Point` (`DerivedCoreProperties` 16.0), and the directional marks: programs may leave
 /// them away.
-pub(crate) fn is_ignorable(character: char) -> bool {
+pub fn is_ignorable(character: char) -> bool {
     matches!(
         character,
         '\u{ad}'
