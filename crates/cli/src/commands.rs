@@ -282,8 +282,8 @@ async fn unlock_opened(
     Ok((places, vault))
 }
 
-/// Has whoever opened the vault agree to where config.toml and sources.toml lead values, where nobody has before: a person who
-/// typed the factor is asked, a factor from a file is the word for it.
+/// Has whoever opened the vault agree to where config.toml, sources.toml and the catalog lead values, where nobody has before: a
+/// person who typed the factor is asked, a factor from a file is the word for it.
 async fn have_agreed(
     places: &Places,
     vault: &Vault,
@@ -297,7 +297,7 @@ async fn have_agreed(
     {
         let lines: Vec<String> = new.iter().map(|line| approve::visible(line)).collect();
         let question = format!(
-            "config.toml and sources.toml lead values where nobody has agreed to yet:\n  {}\nIs that yours? [y/N] ",
+            "config.toml, sources.toml and the catalog lead values where nobody has agreed to yet:\n  {}\nIs that yours? [y/N] ",
             lines.join("\n  ")
         );
         if !matches!(prompt::line(&question)?.trim(), "y" | "Y" | "yes") {

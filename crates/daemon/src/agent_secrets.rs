@@ -74,7 +74,7 @@ impl AgentSecrets {
                 let row = inventory.take(&path)?;
                 let pattern = row.upkeep.pattern_id.as_deref();
                 let is_unknown = match pattern {
-                    Some(id) => !self.checks.knows_pattern(id).await?,
+                    Some(id) => !self.checks.knows_pattern(&self.vault, id).await?,
                     None => false,
                 };
                 let described = described(&path, &row, today());
@@ -250,7 +250,7 @@ impl AgentSecrets {
         // Both are the operator's word: an agent writes the manifest, and could try pattern after pattern.
         let rule = match (&row.upkeep.format_regex, &row.own_pattern) {
             (Some(own), _) => Some(own.clone()),
-            (None, Some(pattern)) => self.checks.format_of(pattern).await?,
+            (None, Some(pattern)) => self.checks.format_of(&self.vault, pattern).await?,
             (None, None) => None,
         };
         let judged = self.vault.judge_format(&path, rule.as_deref()).await;

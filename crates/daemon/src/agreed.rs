@@ -1,9 +1,9 @@
 //! What the operator has agreed to, of what files say about where values go.
 //!
-//! config.toml and sources.toml are files of the account, so a process of it that is in no jail can write them. Where they
-//! lead a value elsewhere than its secret says, or give one to a source, they count once somebody who has the
-//! factor has agreed: a command that opens the store shows what is new. A broker that runs takes up nothing else. What was
-//! agreed to stands beside them, sealed with the vault's key.
+//! config.toml, sources.toml and the token catalog are files of the account, so a process of it that is in no jail can write
+//! them. Where they lead a value elsewhere than its secret says, or give one to a source, or say where tokens of a
+//! service go, they count once somebody who has the factor has agreed: a command that opens the store shows what is new.
+//! A broker that runs takes up nothing else. What was agreed to stands beside them, sealed with the vault's key.
 
 use std::{collections::BTreeSet, fs, io, ops::Deref, path::PathBuf};
 
@@ -21,6 +21,7 @@ use crate::{
     config::{Config, EgressConfig},
     operator::audit_log,
     places::{Places, unusable},
+    providers::offered_lines,
     whole_file::write_whole,
 };
 
@@ -45,6 +46,36 @@ impl Agreed {
         let Self { lines, seal } = Self::read(places);
         let seal = HEXLOWER.decode(seal.as_bytes()).unwrap_or_default();
         if voucher.fits(&sealed_bytes(&lines), &seal) { lines } else { BTreeSet::new() }
+    }
+}
+
+/// By whose word it is that something was agreed to.
+#[derive(Clone, Copy)]
+pub enum AgreedBy<'v> {
+    /// Everything is taken to be: in a job without a store, which has its values in its environment.
+    Environment,
+    /// `agreed.json` says so, whoever wrote it: enough to show something, not to bind a token.
+    File,
+    /// The vault vouches for it.
+    Vault(&'v Voucher),
+}
+
+/// What was agreed to, to ask about single lines; without them, everything.
+pub(crate) struct Agreement(Option<BTreeSet<String>>);
+
+impl Agreement {
+    /// What was agreed to by that word. Blocks.
+    pub(crate) fn of(places: &Places, by: AgreedBy<'_>) -> Self {
+        Self(match by {
+            AgreedBy::Environment => None,
+            AgreedBy::File => Some(Agreed::read(places).lines),
+            AgreedBy::Vault(voucher) => Some(Agreed::of(places, voucher)),
+        })
+    }
+
+    /// Whether it has this line.
+    pub(crate) fn has(&self, line: &str) -> bool {
+        self.0.as_ref().is_none_or(|lines| lines.contains(line))
     }
 }
 
@@ -73,7 +104,8 @@ impl Deref for AgreedConfig {
     }
 }
 
-/// What of config.toml and sources.toml needs agreement, as it was at one moment: what is shown of it is what is agreed to.
+/// What of config.toml, sources.toml and the token catalog needs agreement, as it was at one moment: what is shown of it is
+/// what is agreed to.
 pub struct Leads {
     lines: BTreeSet<String>,
     config: Config,
@@ -82,9 +114,7 @@ pub struct Leads {
 impl Leads {
     /// What `config` and the sources need it for now. Blocks.
     pub fn of(places: &Places, config: Config) -> Self {
-        // A file that can't be used gives nothing to anybody, and is told where it is used.
-        let sources = RouterConfig::load(&places.sources_file()).unwrap_or_default().given_out();
-        let lines = sources.into_iter().chain(config.egress.leads_elsewhere()).collect();
+        let lines = needed(places, &config).into_iter().chain(offered_lines(places)).collect();
         Self { lines, config }
     }
 
@@ -92,6 +122,14 @@ impl Leads {
     pub fn new_lines(&self, places: &Places, vault: &Vault) -> Vec<String> {
         lacking(&self.lines, places, &vault.agreement_voucher())
     }
+}
+
+/// What nothing is taken up without. Of the catalog, what is not agreed to leads nothing anywhere, and keeps nothing else from
+/// being in force.
+fn needed(places: &Places, config: &Config) -> BTreeSet<String> {
+    // A file that can't be used gives nothing to anybody, and is told where it is used.
+    let sources = RouterConfig::load(&places.sources_file()).unwrap_or_default().given_out();
+    sources.into_iter().chain(config.egress.leads_elsewhere()).collect()
 }
 
 fn lacking(lines: &BTreeSet<String>, places: &Places, voucher: &Voucher) -> Vec<String> {
@@ -151,8 +189,7 @@ pub(crate) fn check(
     voucher: &Voucher,
     config: Config,
 ) -> Result<AgreedConfig, Error> {
-    let Leads { lines, config } = Leads::of(places, config);
-    refuse_lacking(&lines, places, voucher).map(|()| AgreedConfig(config))
+    refuse_lacking(&needed(places, &config), places, voucher).map(|()| AgreedConfig(config))
 }
 
 /// The same of what these sources are given, as they were read: they are what is used.

@@ -99,6 +99,16 @@ pub enum Outcome {
     ServedStaleCache,
 }
 
+/// What an address brought, and is in force.
+pub(crate) struct Fetched {
+    /// The address.
+    pub(crate) url: String,
+    /// SHA-256 of what it brought, in lower hex digits.
+    pub(crate) sha256: String,
+    /// What that says.
+    pub(crate) provider: Provider,
+}
+
 /// The addresses, and what was fetched from them.
 pub struct UrlCatalogs {
     files: Files,
@@ -106,12 +116,11 @@ pub struct UrlCatalogs {
 }
 
 impl UrlReport {
-    /// Whether it is in force, in the place of a provider that is part of Keyless.
+    /// Whether it is to count in the place of a provider that is part of Keyless.
     pub fn speaks_for_ours(&self) -> bool {
         let in_force = [Outcome::Loaded, Outcome::LoadedFromCache, Outcome::ServedStaleCache]
             .contains(&self.outcome);
-        let is_ours = |id: &String| Providers::bundled().provider(id).is_some();
-        in_force && self.provider.as_ref().is_some_and(is_ours)
+        in_force && self.provider.as_deref().is_some_and(Providers::is_bundled)
     }
 }
 
@@ -156,13 +165,17 @@ impl UrlCatalogs {
     }
 
     /// What is in force, from the cache alone. Blocks.
-    pub fn providers(&self) -> Vec<Provider> {
+    pub(crate) fn fetched(&self) -> Vec<Fetched> {
         if !self.settings.enable_url_catalogs {
             return Vec::new();
         }
         let known = self.files.known();
         let sources = self.settings.source.iter();
-        sources.filter_map(|source| self.cached(source, &known)).collect()
+        let fetched = |source: &Source| {
+            let (provider, sha256) = self.cached_with_digest(source, &known)?;
+            Some(Fetched { url: source.url.clone(), sha256, provider })
+        };
+        sources.filter_map(fetched).collect()
     }
 
     /// Every address and how it stands, without fetching. Blocks.
@@ -339,13 +352,22 @@ impl UrlCatalogs {
 
     /// What was fetched before, if it is still what it has to be.
     fn cached(&self, source: &Source, known: &BTreeMap<String, String>) -> Option<Provider> {
+        self.cached_with_digest(source, known).map(|(provider, _)| provider)
+    }
+
+    fn cached_with_digest(
+        &self,
+        source: &Source,
+        known: &BTreeMap<String, String>,
+    ) -> Option<(Provider, String)> {
         let bytes = self.files.cached(&source.url)?;
         let digest = sha256(&bytes);
         let fits = match expected(source, known)? {
             Expected::Pin(pin) => pin == digest,
             Expected::Known(first) => first == digest,
         };
-        fits.then(|| Provider::parse(std::str::from_utf8(&bytes).ok()?).ok()).flatten()
+        let provider = Provider::parse(std::str::from_utf8(&bytes).ok()?).ok()?;
+        fits.then_some((provider, digest))
     }
 
     fn find(&self, url: &str) -> Result<&Source, Error> {

@@ -23,6 +23,7 @@ use uuid::Uuid;
 use zeroize::Zeroizing;
 
 use crate::{
+    agreed::AgreedBy,
     broker::{Broker, OpenSession, Wanted, open_bare_session},
     caution::{self, Caution},
     config::Config,
@@ -136,7 +137,8 @@ impl Declared {
         let manifest = manifest.map_or(Ok(Manifest::default()), caution::parse)?;
         let index = IndexFile::load(&places.index_file())?;
         let floor = Config::load(&places.config_file())?.unlock.window(None)?.floor;
-        Ok(Self { manifest, index, providers: providers(places)?, in_file: in_file()?, floor })
+        let providers = providers(places, AgreedBy::Environment)?;
+        Ok(Self { manifest, index, providers, in_file: in_file()?, floor })
     }
 
     /// The secrets that are wanted, with what the session's store is told of them.

@@ -101,7 +101,7 @@ pub use keyless_vault as vault;
 
 pub use crate::{
     agent_client::{AgentClient, ToolSession},
-    agreed::{AgreedConfig, Leads, agree, check_agreed, may_lack_agreement},
+    agreed::{AgreedBy, AgreedConfig, Leads, agree, check_agreed, may_lack_agreement},
     alone::{end_run_alone, end_runs_alone, runs_alone},
     broker::{
         Broker, Inherited, OpenSession, Variable, Wanted, open_bare_session, shared_variables,

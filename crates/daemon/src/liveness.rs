@@ -35,7 +35,7 @@ use self::{
     request::{Credential, headers, send, target},
 };
 use crate::{
-    agreed::{self, AgreedConfig},
+    agreed::{self, AgreedBy, AgreedConfig},
     broker::agent,
     config::Config,
     egress_door::engine_config,
@@ -152,24 +152,26 @@ impl LivenessChecks {
     }
 
     /// Whether the catalog in force has a pattern of this name.
-    pub(crate) async fn knows_pattern(&self, id: &str) -> Result<bool, Error> {
-        Ok(self.of_pattern(id, |_| ()).await?.is_some())
+    pub(crate) async fn knows_pattern(&self, vault: &Vault, id: &str) -> Result<bool, Error> {
+        Ok(self.of_pattern(vault, id, |_| ()).await?.is_some())
     }
 
     /// What a value of this pattern looks like, where the catalog knows.
-    pub(crate) async fn format_of(&self, id: &str) -> Result<Option<String>, Error> {
-        Ok(self.of_pattern(id, |variant| variant.format_regex.clone()).await?.flatten())
+    pub(crate) async fn format_of(&self, vault: &Vault, id: &str) -> Result<Option<String>, Error> {
+        let format = |variant: &Variant| variant.format_regex.clone();
+        Ok(self.of_pattern(vault, id, format).await?.flatten())
     }
 
     /// What is in force of a pattern; nothing where nobody knows it.
     async fn of_pattern<T: Send + 'static>(
         &self,
+        vault: &Vault,
         id: &str,
         tell: impl Fn(&Variant) -> T + Send + 'static,
     ) -> Result<Option<T>, Error> {
         static BUNDLED: LazyLock<Providers> = LazyLock::new(Providers::bundled);
         // To read all of it takes longer than the rest of an answer, and most homes add nothing that takes a pattern away.
-        let (places, id) = (self.places.clone(), id.to_owned());
+        let (places, id, voucher) = (self.places.clone(), id.to_owned(), vault.agreement_voucher());
         let look = move || {
             let added = [places.catalog_folder(), places.catalog_sources_file()];
             if let Some((_, variant)) = BUNDLED.variant(&id)
@@ -177,7 +179,9 @@ impl LivenessChecks {
             {
                 return Ok(Some(tell(variant)));
             }
-            Ok(providers(&places)?.variant(&id).map(|(_, variant)| tell(variant)))
+            Ok(providers(&places, AgreedBy::Vault(&voucher))?
+                .variant(&id)
+                .map(|(_, variant)| tell(variant)))
         };
         spawn_blocking(look).await.map_err(|_| Error::from(Code::Internal))?
     }
@@ -187,7 +191,7 @@ impl LivenessChecks {
         let read = move || {
             let config = Config::load(&places.config_file())?;
             let config = agreed::check(&places, &voucher, config)?;
-            Ok((providers(&places)?, config))
+            Ok((providers(&places, AgreedBy::Vault(&voucher))?, config))
         };
         spawn_blocking(read).await.map_err(|_| Error::from(Code::Internal))?
     }

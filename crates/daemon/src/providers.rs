@@ -1,19 +1,24 @@
 //! The token catalog that is in force here.
 
+mod offered;
+
 use std::path::Path;
 
 use keyless_core::{EgressRule, Error, SecretPath};
-use keyless_vault::{ProviderFault, Providers, Tier};
+use keyless_vault::{ProviderFault, Providers};
 
+use self::offered::Offered;
+pub(crate) use self::offered::offered_lines;
 use crate::{
-    catalog_urls::{ProjectCatalogs, ProjectFile, Trust, UrlCatalogs},
+    agreed::{AgreedBy, Agreement},
+    catalog_urls::{ProjectCatalogs, ProjectFile, Trust},
     places::Places,
 };
 
 /// What is known of stored secrets, whichever project they are for: the bundled providers, over them what was fetched
 /// from the operator's addresses, and the operator's own files and patterns over all; beside them the files of projects that the
 /// operator trusts, where those agree. `Code::CatalogInvalid` when the list of addresses can't be used. Blocks.
-pub fn providers(places: &Places) -> Result<Providers, Error> {
+pub fn providers(places: &Places, by: AgreedBy<'_>) -> Result<Providers, Error> {
     let remembered = ProjectCatalogs::new(places).remembered().into_iter();
     let trusted: Vec<_> = remembered.filter(|file| file.trust == Trust::Trusted).collect();
     // Which project a stored secret is for, nobody knows here.
@@ -21,7 +26,8 @@ pub fn providers(places: &Places) -> Result<Providers, Error> {
     let disputed: Vec<_> = trusted.iter().map(is_disputed).collect();
     let (disputed, agreed): (Vec<_>, Vec<_>) =
         trusted.into_iter().zip(disputed).partition(|(_, disputed)| *disputed);
-    let mut providers = agreed.into_iter().map(|(file, _)| file).fold(operators(places)?, beside);
+    let mut providers =
+        agreed.into_iter().map(|(file, _)| file).fold(operators(places, by)?, beside);
     providers.left_out.extend(disputed.into_iter().map(|(file, _)| ProviderFault {
         file: file.file,
         why: "another trusted file says something else of the same provider".to_owned(),
@@ -47,17 +53,19 @@ pub fn narrow(
 
 /// What is known in the project that `folder` lies in: the same, of projects' files its own alone. Those that don't
 /// count are told. Fails as [`providers`] does. Blocks.
-pub fn project_providers(places: &Places, folder: &Path) -> Result<Providers, Error> {
+pub fn project_providers(
+    places: &Places,
+    folder: &Path,
+    by: AgreedBy<'_>,
+) -> Result<Providers, Error> {
     let files = ProjectCatalogs::new(places).around(folder).into_iter();
-    Ok(files.fold(operators(places)?, beside))
+    Ok(files.fold(operators(places, by)?, beside))
 }
 
-fn operators(places: &Places) -> Result<Providers, Error> {
-    let fetched = UrlCatalogs::load(places)?.providers();
-    let providers = fetched
-        .into_iter()
-        .fold(Providers::bundled(), |providers, provider| providers.with(Tier::Url, provider));
-    let providers = providers.over(Tier::User, &places.catalog_folder());
+fn operators(places: &Places, by: AgreedBy<'_>) -> Result<Providers, Error> {
+    let agreement = Agreement::of(places, by);
+    let offered = Offered::all(places)?.into_iter();
+    let providers = offered.fold(Providers::bundled(), |known, one| one.over(known, &agreement));
     Ok(providers.with_patterns(&places.patterns_folder()))
 }
 

@@ -46,17 +46,23 @@ pub struct Providers {
     pub pattern_notes: Vec<ProviderFault>,
     /// Patterns that took the place of the catalog's.
     pub shadowed: Vec<ProviderFault>,
+    /// What is in the place of a provider that is part of Keyless.
+    pub in_place: Vec<ProviderFault>,
+    /// What nobody has agreed to, so that it leads no token anywhere.
+    pub unagreed: Vec<ProviderFault>,
     /// The ids of the operator's patterns.
     patterns: BTreeSet<String>,
 }
 
-/// Where a provider's file comes from; a later one takes the place of an earlier one, but for a project's, which takes
-/// nobody's.
+/// Where a provider's file comes from; a later one takes the place of an earlier one, but for a project's and what nobody
+/// has agreed to, which take nobody's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Tier {
     /// A project's, which the operator trusts.
     Project,
+    /// In the operator's folder, or from an address, where nobody who has the factor has agreed to it: it names no host.
+    Unagreed,
     /// Part of Keyless.
     Bundled,
     /// Fetched from an address that the operator named.
@@ -64,6 +70,10 @@ pub enum Tier {
     /// The operator's.
     User,
 }
+
+/// Whose word is the operator's or ours, most trusted first; the others' stands beside it.
+const OURS: &[Tier] = &[Tier::User, Tier::Bundled];
+const OTHERS: &[Tier] = &[Tier::Url, Tier::Unagreed, Tier::Project];
 
 /// A file that can't be used, or does not count.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,15 +113,6 @@ impl Providers {
         providers
     }
 
-    /// Puts the files of `folder` over what is there. No folder is an empty one. Blocks.
-    #[must_use]
-    pub fn over(mut self, tier: Tier, folder: &Path) -> Self {
-        for file in provider_files(folder) {
-            self.take(tier, &file, read_provider(&file));
-        }
-        self
-    }
-
     /// Puts what was read of one file over what is there.
     #[must_use]
     pub fn with_file(mut self, tier: Tier, file: &Path, read: Result<Provider, String>) -> Self {
@@ -121,9 +122,13 @@ impl Providers {
 
     /// Puts one provider over what is there.
     #[must_use]
-    pub fn with(mut self, tier: Tier, provider: Provider) -> Self {
-        self.take(tier, Path::new(""), Ok(provider));
-        self
+    pub fn with(self, tier: Tier, provider: Provider) -> Self {
+        self.with_file(tier, Path::new(""), Ok(provider))
+    }
+
+    /// Whether one of this id is part of Keyless.
+    pub fn is_bundled(id: &str) -> bool {
+        bundled::FILES.iter().any(|(name, _)| *name == id)
     }
 
     /// Every provider, by id, and where its file comes from.
@@ -211,17 +216,21 @@ impl Providers {
         (*tier == Tier::Bundled).then_some((provider, variant))
     }
 
-    /// The service that alone has tokens of this form, and the kind that this is.
+    /// The service that alone has tokens of this form, and the kind that this is; of what the operator and Keyless know,
+    /// where they know the form.
     pub fn of_value(&self, value: &[u8]) -> Option<(&Provider, &Variant)> {
-        let mut fitting = self.iter().flat_map(|(_, provider)| {
-            let fits = |variant: &&Variant| {
-                variant.is_telling() && variant.judge(value) == FormatVerdict::Ok
-            };
+        let ours = self.of_value_in(value, OURS);
+        if ours.is_empty() { only(&self.of_value_in(value, OTHERS)) } else { only(&ours) }
+    }
+
+    fn of_value_in(&self, value: &[u8], tiers: &[Tier]) -> Vec<(&Provider, &Variant)> {
+        let fits =
+            |variant: &&Variant| variant.is_telling() && variant.judge(value) == FormatVerdict::Ok;
+        let fitting = self.iter().filter(|(tier, _)| tiers.contains(tier));
+        let fitting = fitting.flat_map(|(_, provider)| {
             provider.variants.iter().filter(fits).map(move |variant| (provider, variant))
         });
-        let first = fitting.next()?;
-        let same = |other: (&Provider, &Variant)| other.0.provider_id == first.0.provider_id;
-        fitting.all(same).then_some(first)
+        fitting.collect()
     }
 
     /// Where in requests the token of a service goes that `path`, the hosts `to` or the value's form name without doubt;
@@ -232,17 +241,32 @@ impl Providers {
         to: &[Destination],
         value: Option<&[u8]>,
     ) -> Option<KnownLocations<'_>> {
-        if to.is_empty() {
-            return None;
-        }
-        if let Some((provider, variant)) = value.and_then(|value| self.of_value(value)) {
+        // Nobody adds a place to what the operator and Keyless know.
+        [OURS, OTHERS]
+            .iter()
+            .filter(|_| !to.is_empty())
+            .find_map(|tiers| self.locations_in(tiers, path, to, value))
+    }
+
+    fn locations_in(
+        &self,
+        tiers: &[Tier],
+        path: &SecretPath,
+        to: &[Destination],
+        value: Option<&[u8]>,
+    ) -> Option<KnownLocations<'_>> {
+        // A pattern of the operator's has no places, and takes none away.
+        let mut of_value = value.map(|value| self.of_value_in(value, tiers)).unwrap_or_default();
+        of_value.retain(|(_, variant)| variant.egress.is_some());
+        if let Some((provider, variant)) = only(&of_value) {
             return known_locations(&[provider], &[variant]);
         }
         let is_of = |host: &Destination, variant: &Variant| {
             let own = variant.egress.as_ref().map(|egress| egress.to.as_slice());
             !Destination::common(slice::from_ref(host), own.unwrap_or_default()).is_empty()
         };
-        if let Some(provider) = self.provider(path.category()) {
+        let category = self.all.get(path.category()).filter(|(tier, _)| tiers.contains(tier));
+        if let Some((_, provider)) = category {
             let meant = |variant: &&Variant| {
                 let has_any = |egress: &Egress| egress.to.is_empty() || egress.to_hint.is_some();
                 variant.egress.as_ref().is_some_and(has_any)
@@ -253,11 +277,12 @@ impl Providers {
                 return known_locations(&[provider], &meant);
             }
         }
-        // Who is trusted most says what goes to these hosts, and nobody else adds a place to it.
+        // Who is trusted most says what goes to these hosts.
         let has_all = |provider: &Provider| {
             to.iter().all(|host| provider.variants.iter().any(|variant| is_of(host, variant)))
         };
-        let tier = self.by_trust().find(|(_, provider)| has_all(provider))?.0;
+        let mut by_trust = self.by_trust().filter(|(tier, _)| tiers.contains(tier));
+        let tier = by_trust.find(|(_, provider)| has_all(provider))?.0;
         let all = self.iter().filter(|(of, provider)| *of == tier && has_all(provider));
         let services: Vec<&Provider> = all.map(|(_, provider)| provider).collect();
         let meant = services.iter().flat_map(|provider| &provider.variants);
@@ -283,8 +308,8 @@ impl Providers {
     /// variable. An address that was named for one service says nothing of the others' tokens, and a project nothing of
     /// what others know.
     fn by_trust(&self) -> impl Iterator<Item = &(Tier, Provider)> {
-        let tiers = [Tier::User, Tier::Bundled, Tier::Url, Tier::Project];
-        tiers.into_iter().flat_map(|tier| self.all.values().filter(move |(of, _)| *of == tier))
+        let tiers = OURS.iter().chain(OTHERS).copied();
+        tiers.flat_map(|tier| self.all.values().filter(move |(of, _)| *of == tier))
     }
 
     fn take(&mut self, tier: Tier, file: &Path, read: Result<Provider, String>) {
@@ -294,20 +319,44 @@ impl Providers {
                     provider.drop_checks_that_write();
                 }
                 let id = provider.provider_id.clone();
-                if tier == Tier::Project && self.all.contains_key(&id) {
+                let told = |why| ProviderFault { file: file.to_owned(), why };
+                let there = self.all.get(&id).map(|(tier, _)| *tier);
+                if tier == Tier::Project && there.is_some() {
                     let why =
                         format!("{id:?} is known already, and a project takes nobody's place");
-                    self.left_out.push(ProviderFault { file: file.to_owned(), why });
+                    self.left_out.push(told(why));
                     return;
                 }
+                if tier == Tier::Unagreed {
+                    provider.drop_leads();
+                    self.unagreed.push(told(match there {
+                        Some(_) => format!(
+                            "nobody who has the factor has agreed to it; what is known of {id} without it stays in force"
+                        ),
+                        None => format!(
+                            "nobody who has the factor has agreed to it; tokens of {id} go nowhere by its word"
+                        ),
+                    }));
+                }
+                if tier > Tier::Bundled && Self::is_bundled(&id) {
+                    let why = format!("it takes the place of what Keyless knows of {id}");
+                    self.in_place.push(told(why));
+                }
                 // The stronger tier stays, in whatever order they come.
-                if self.all.get(&id).is_none_or(|(there, _)| *there <= tier) {
+                if there.is_none_or(|there| there <= tier) {
                     self.all.insert(id, (tier, provider));
                 }
             }
             Err(why) => self.faults.push(ProviderFault { file: file.to_owned(), why }),
         }
     }
+}
+
+/// The kind of token, where all that were found are one service's.
+fn only<'a>(found: &[(&'a Provider, &'a Variant)]) -> Option<(&'a Provider, &'a Variant)> {
+    let first = found.first()?;
+    let same = |other: &(&Provider, &Variant)| other.0.provider_id == first.0.provider_id;
+    found.iter().all(same).then_some(*first)
 }
 
 /// The places of all `variants` together, where each of them has some of its own.
@@ -358,6 +407,27 @@ impl Provider {
                 variant.no_liveness = Some(why.to_owned());
             }
         }
+    }
+
+    /// Where its tokens go is somebody's word, and nobody's yet.
+    fn drop_leads(&mut self) {
+        for variant in &mut self.variants {
+            (variant.egress, variant.liveness) = (None, None);
+        }
+    }
+
+    /// Where each kind of its tokens may go and stand, in words: what is agreed to of it.
+    pub fn leads(&self) -> String {
+        let lead = |variant: &Variant| {
+            let egress = variant.egress.as_ref()?;
+            let to: Vec<String> = egress.to.iter().map(ToString::to_string).collect();
+            let to = if to.is_empty() { "hosts to be named".to_owned() } else { to.join(", ") };
+            let places: Vec<String> = egress.locations.iter().map(ToString::to_string).collect();
+            let places = if places.is_empty() { "any place".to_owned() } else { places.join(", ") };
+            Some(format!("{} to {to} in {places}", variant.id))
+        };
+        let leads: Vec<String> = self.variants.iter().filter_map(lead).collect();
+        if leads.is_empty() { "to no host".to_owned() } else { leads.join("; ") }
     }
 
     /// Reads a provider's file, whatever it was called. The error is a fragment of a sentence.

@@ -12,7 +12,7 @@ use std::{process::ExitCode, sync::Arc};
 
 use keyless_core::{Code, Error, SafeText, approval::RequestId};
 use keyless_daemon::{
-    Answer, ApproverHandle, Places, Shown,
+    AgreedBy, Answer, ApproverHandle, Places, Shown,
     vault::{Providers, Vault},
 };
 use serde_json::{Value, json};
@@ -66,8 +66,11 @@ impl Guide {
     async fn words(&self, request: &Shown) -> Option<String> {
         let secret = self.vault.show(request.path.as_ref()?).await.ok();
         // A catalog that can't be used is a matter of `keyless catalog`; the value can be typed all the same.
-        let providers =
-            keyless_daemon::providers(&self.places).unwrap_or_else(|_| Providers::bundled());
+        let providers = keyless_daemon::providers(
+            &self.places,
+            AgreedBy::Vault(&self.vault.agreement_voucher()),
+        )
+        .unwrap_or_else(|_| Providers::bundled());
         ValueScene::of_request(request, secret, &Arc::new(providers)).map(|scene| scene.words())
     }
 }

@@ -7,7 +7,7 @@ use std::{env, fmt::Write as _, path::PathBuf, process::ExitCode};
 
 use keyless_core::{Code, Error, SafeText};
 use keyless_daemon::{
-    Places, counted,
+    AgreedBy, Places, counted,
     vault::{Provider, ProviderFault, Providers, Tier, Variant, read_provider},
 };
 use serde_json::json;
@@ -19,7 +19,7 @@ use crate::{
 
 pub(super) async fn run(ui: &Ui, command: CatalogCommand) -> Result<ExitCode, Error> {
     let places = Places::from_environment()?;
-    let providers = || keyless_daemon::project_providers(&places, &here());
+    let providers = || keyless_daemon::project_providers(&places, &here(), AgreedBy::File);
     match command {
         CatalogCommand::AddUrl(args) => return urls::add(ui, &places, args).await,
         CatalogCommand::Forget(args) => urls::forget(ui, &places, &args)?,
@@ -190,6 +190,13 @@ pub(super) fn warn_of_faults(ui: &Ui, providers: &Providers) {
     warn_of(ui, &providers.faults);
     warn_of(ui, &providers.left_out);
     warn_of(ui, &providers.pattern_faults);
+    for file in &providers.unagreed {
+        ui.warn(format!(
+            "{}: {}. Next: keyless unlock shows it and asks",
+            file.file.display(),
+            file.why
+        ));
+    }
 }
 
 fn warn_of(ui: &Ui, files: &[ProviderFault]) {
@@ -213,6 +220,7 @@ fn word(tier: Tier) -> &'static str {
     match tier {
         Tier::Bundled => "bundled",
         Tier::Project => "project",
+        Tier::Unagreed => "unagreed",
         Tier::Url => "url",
         Tier::User => "user",
     }

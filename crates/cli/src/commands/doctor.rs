@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, env, fs, path::Path, process::ExitCode};
 use anstyle::AnsiColor;
 use keyless_core::{Code, Error, SafeText};
 use keyless_daemon::{
-    Places, ci,
+    AgreedBy, Places, ci,
     doctor::{Check, CheckState, examine},
     setup::{Proposal, Proposer, values_held},
     vault::{Manifest, Secret},
@@ -46,7 +46,7 @@ async fn values(folder: &Path) -> Vec<Check> {
     let Some(root) = Manifest::project_of(folder) else { return Vec::new() };
     let read = || -> Result<_, Error> {
         let places = Places::from_environment()?;
-        Ok((keyless_daemon::providers(&places)?, places))
+        Ok((keyless_daemon::providers(&places, AgreedBy::File)?, places))
     };
     // In a session and in a job nobody can take them in.
     let Ok((providers, places)) = read() else { return Vec::new() };

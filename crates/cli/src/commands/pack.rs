@@ -25,7 +25,7 @@ use std::{
 
 use clap::{CommandFactory as _, Parser as _};
 use keyless_daemon::{
-    DeployBy, Places,
+    AgreedBy, DeployBy, Places,
     vault::{Provider, Providers, Variant},
 };
 use keyless_pack::{
@@ -106,7 +106,8 @@ fn surroundings(
 pub(crate) fn token_forms() -> TokenForms {
     TokenForms::new(|| {
         let places = Places::from_environment();
-        let providers = places.and_then(|places| keyless_daemon::providers(&places));
+        let providers =
+            places.and_then(|places| keyless_daemon::providers(&places, AgreedBy::File));
         let providers = providers.unwrap_or_else(|_| Providers::bundled());
         let names = |provider: &Provider, variant: &Variant| {
             let own = variant.env_var.iter().map(|name| name.as_str().to_owned());

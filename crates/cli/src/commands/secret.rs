@@ -14,7 +14,7 @@ use std::{collections::BTreeMap, env, process::ExitCode, slice, sync::Arc};
 
 use keyless_core::{ApproveOnUse, Code, Error, Location, SafeText, SecretPath};
 use keyless_daemon::{
-    CheckWhen, Operator, Places, SecretRow,
+    AgreedBy, CheckWhen, Operator, Places, SecretRow,
     vault::{KeptAt, Metadata, Secret, SourceConfig, Vault},
 };
 use serde_json::{Value, json};
@@ -53,21 +53,23 @@ pub(super) async fn run(ui: &Ui, command: SecretCommand) -> Result<ExitCode, Err
 }
 
 async fn add(ui: &Ui, args: AddArgs) -> Result<(), Error> {
-    let metadata = new_metadata(&args.rule, &args.upkeep, &args.source)?;
-    let mut metadata =
-        completed(ui, metadata, &args.rule.locations, args.upkeep.pattern.as_deref())?;
+    let said = new_metadata(&args.rule, &args.upkeep, &args.source)?;
+    let pattern = args.upkeep.pattern.as_deref();
+    // That nobody knows the pattern is said before anybody is asked for a factor.
+    completed(ui, said.clone(), &args.rule.locations, pattern, None)?;
+    let (places, vault) = unlock_without(&args.path, &args.factor).await?;
+    let mut metadata = completed(ui, said, &args.rule.locations, pattern, Some(&vault))?;
     metadata.honeypot = args.honeypot;
     let local = metadata.source == SourceConfig::Local;
     let is_by_catalog = args.rule.to.is_empty() && args.rule.uses.preset.is_none();
     if let Some(rule) = metadata.egress.as_ref().filter(|_| is_by_catalog) {
-        // Before the value is typed: who can write the catalog's folder says where it goes.
+        // Before the value is typed.
         let hosts: Vec<String> = rule.to.iter().map(ToString::to_string).collect();
         ui.line(&format!("It may go to {}, as the catalog says of its pattern.", hosts.join(", ")));
     }
     if metadata.egress.is_none() && !args.honeypot {
         ui.warn("no --to HOST: no request can carry this secret; `keyless exec` and NL actions can use it");
     }
-    let (places, vault) = unlock_without(&args.path, &args.factor).await?;
     let vault = Arc::new(vault);
     let given = args.value.value_stdin || args.value.from_file.is_some();
     let value = match (local, args.honeypot && !given) {
@@ -77,7 +79,7 @@ async fn add(ui: &Ui, args: AddArgs) -> Result<(), Error> {
     };
     let is_short = value.as_deref().is_some_and(|value| !keyless_daemon::is_looked_for(value));
     let narrowed = if args.rule.locations.is_empty() {
-        narrow(&places, &args.path, &mut metadata, value.as_deref().map(Vec::as_slice))?
+        narrow(&places, &vault, &args.path, &mut metadata, value.as_deref().map(Vec::as_slice))?
     } else {
         None
     };
@@ -96,6 +98,7 @@ async fn add(ui: &Ui, args: AddArgs) -> Result<(), Error> {
 /// where the value goes; what is told of that.
 fn narrow(
     places: &Places,
+    vault: &Vault,
     path: &SecretPath,
     metadata: &mut Metadata,
     value: Option<&[u8]>,
@@ -104,7 +107,8 @@ fn narrow(
     let Some(rule) = metadata.egress.as_mut().filter(|rule| rule.says_no_place()) else {
         return Ok(None);
     };
-    let providers = keyless_daemon::project_providers(places, &here())?;
+    let voucher = vault.agreement_voucher();
+    let providers = keyless_daemon::project_providers(places, &here(), AgreedBy::Vault(&voucher))?;
     let Some(services) = keyless_daemon::narrow(&providers, path, rule, value) else {
         return Ok(None);
     };
@@ -125,24 +129,36 @@ pub(super) async fn adopt(
     value: Zeroizing<Vec<u8>>,
 ) -> Result<(), Error> {
     let metadata = Metadata { source: SourceConfig::Local, ..Metadata::default() };
-    let metadata = completed(ui, metadata, &[], pattern)?;
+    completed(ui, metadata.clone(), &[], pattern, None)?;
+    let (_, vault) = unlock_vault(factor).await?;
+    let metadata = completed(ui, metadata, &[], pattern, Some(&vault))?;
     if metadata.egress.is_none() {
         ui.warn("the secret names no destination yet: keyless secret set PATH --to HOST");
     }
-    let (_, vault) = unlock_vault(factor).await?;
     operator(vault, false).add(path, metadata, Some(value)).await
 }
 
-/// What was not said is as the catalog has it, where a pattern was named. `locations` were said.
+/// What was not said is as the catalog has it, where a pattern was named. `locations` were said. Without a vault, which has
+/// the word on what of the catalog was agreed to, it says no more than whether the pattern is known, or may be yet.
 fn completed(
     ui: &Ui,
     metadata: Metadata,
     locations: &[Location],
     pattern: Option<&str>,
+    vault: Option<&Vault>,
 ) -> Result<Metadata, Error> {
     let Some(pattern) = pattern else { return Ok(metadata) };
-    let providers = keyless_daemon::project_providers(&Places::from_environment()?, &here())?;
-    warn_of_faults(ui, &providers);
+    let (places, voucher) = (Places::from_environment()?, vault.map(Vault::agreement_voucher));
+    let providers = keyless_daemon::project_providers(
+        &places,
+        &here(),
+        voucher.as_ref().map_or(AgreedBy::File, AgreedBy::Vault),
+    )?;
+    if vault.is_some() {
+        warn_of_faults(ui, &providers);
+    } else if !providers.unagreed.is_empty() {
+        return Ok(metadata);
+    }
     if let Some((_, variant)) = providers.variant(pattern) {
         let mut metadata = variant.complete(metadata);
         if let Some(rule) = metadata.egress.as_mut().filter(|_| !locations.is_empty()) {

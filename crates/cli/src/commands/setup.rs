@@ -7,13 +7,14 @@ use std::{borrow::Cow, collections::BTreeSet, io, path::PathBuf, process::ExitCo
 
 use keyless_core::Error;
 use keyless_daemon::{
-    Places, counted,
+    AgreedBy, Places, counted,
     doctor::{Check, CheckState},
     path_unusable,
     setup::{
         Existing, Judged, Proposer, Scan, SetupState, Step, StepStatus, is_taken_from, scan,
         write_manifest,
     },
+    vault::Providers,
 };
 use serde_json::{Value, json};
 
@@ -32,12 +33,10 @@ const NAMED: usize = 3;
 
 pub(super) async fn run(ui: &Ui, args: SetupArgs) -> Result<ExitCode, Error> {
     let setup = Setup::new(ui, args)?;
-    let providers = keyless_daemon::project_providers(&setup.places, &setup.root)?;
+    let providers = keyless_daemon::project_providers(&setup.places, &setup.root, AgreedBy::File)?;
     warn_of_faults(ui, &providers);
     let looks = looks_secret();
-    let name = setup.root.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let proposer = Proposer::new(&providers, &name, &looks);
-    setup.run(&proposer).await
+    setup.run(&setup.proposer(&providers, &looks)).await
 }
 
 /// One run, and where it works.
@@ -66,6 +65,18 @@ impl<'u> Setup<'u> {
         Ok(Self { ui, args, places: Places::from_environment()?, root: real })
     }
 
+    fn proposer<'a>(
+        &self,
+        providers: &'a Providers,
+        looks: &'a dyn Fn(&str) -> bool,
+    ) -> Proposer<'a> {
+        Proposer::new(
+            providers,
+            &self.root.file_name().unwrap_or_default().to_string_lossy(),
+            looks,
+        )
+    }
+
     async fn run(&self, proposer: &Proposer<'_>) -> Result<ExitCode, Error> {
         let mut state = if self.args.resume {
             SetupState::resume(&self.places, &self.root)
@@ -84,7 +95,7 @@ impl<'u> Setup<'u> {
             if !self.args.scan_only {
                 state.note(step, StepStatus::InProgress)?;
             }
-            let came = self.step(step, &found, proposer).await?;
+            let came = self.step(step, &found).await?;
             self.tell(step, &came);
             if !self.args.scan_only {
                 state.note(step, came.status)?;
@@ -115,12 +126,12 @@ impl<'u> Setup<'u> {
         }
     }
 
-    async fn step(&self, step: Step, found: &Scan, proposer: &Proposer<'_>) -> Result<Came, Error> {
+    async fn step(&self, step: Step, found: &Scan) -> Result<Came, Error> {
         match step {
             Step::Scan => Ok(scanned(found)),
             Step::Propose => Ok(self.proposed(found)),
             Step::Manifest => self.manifest(found),
-            Step::Provision => provision::run(self, found, proposer).await,
+            Step::Provision => provision::run(self, found).await,
             Step::Doctor => self.examined().await,
         }
     }

@@ -6,7 +6,7 @@ use crate::{
     mcp::{unlock, unlocked},
     sources::sha256,
     terminal::at_a_terminal,
-    world::{ALLOWED, TOKEN, World, wait_until},
+    world::{ALLOWED, EVIL, TOKEN, World, wait_until},
 };
 
 /// A process of the account, in no jail, leads a host elsewhere and brings the certificates for it: nothing of it is in
@@ -139,4 +139,67 @@ fn who_gets_new_values_and_what_is_asked_of_a_source_takes_the_word_too() {
     declared(&first, "");
     let again = world.keyless(&["unlock"]).without_passphrase().run().ok();
     assert!(again.contains("Unlocked already"), "{again}");
+}
+
+/// A file in the catalog's folder that takes the place of a provider of ours binds no token to a host of its own, and takes it to
+/// no other place in a request, until who has the factor has said so.
+#[test]
+fn where_tokens_of_a_service_go_takes_the_word_too() {
+    let world = World::with_store();
+    let (host, home) = ("registry.npmjs.org", world.home.keyless_home());
+    let ours = include_str!("../../../vault/catalog/npm.json");
+    let wider = ("          \"header\"\n", "\"header\", \"body\"\n");
+    let theirs = ours.replace(host, EVIL).replace(wider.0, wider.1);
+    assert!(theirs.contains("\"body\""));
+    let file = world.home.write("keyless/catalog/npm.json", theirs).unwrap();
+    let passphrase = fs::read_to_string(world.operator_file("passphrase")).unwrap();
+    let listed = || {
+        let list = ["catalog", "list", "npm-token", "--json"];
+        let listed = world.keyless(&list).without_passphrase().run().json();
+        (listed["data"]["patterns"][0]["to"].clone(), listed["warnings"].to_string())
+    };
+    let doctor = || {
+        let checks = world.keyless(&["doctor", "--json"]).without_passphrase().run().json();
+        let checks = checks["data"]["checks"].as_array().unwrap().clone();
+        let warned = |check: &Value| check["id"] == "files.catalog" && check["state"] == "warning";
+        let found = checks.iter().filter(|check| warned(check));
+        found.map(|check| check["found"].to_string()).collect::<String>()
+    };
+    let add = ["secret", "add", "--pattern", "npm-token", "--allow-weak", "--value-stdin"];
+    let asked = |path: &str| {
+        let no = format!(
+            "expect('Passphrase'); say({passphrase:?}); expect('in place of what Keyless knows of npm: npm-token to {EVIL} in header, body'); \
+             expect('Is that yours?'); say('n\\n'); finish(code=4)"
+        );
+        at_a_terminal(
+            &world,
+            world.keyless(&[&add[..], &[path]].concat()).without_passphrase(),
+            &no,
+        );
+        world.keyless(&["secret", "show", path]).run().exits(3);
+    };
+    let (to, warned) = listed();
+    assert_eq!(to, json!([host]));
+    assert!(warned.contains("npm.json: nobody who has the factor has agreed"), "{warned}");
+    assert!(doctor().contains("npm.json: nobody who has the factor has agreed"), "{}", doctor());
+    asked(TOKEN);
+
+    // A factor from a file is the word.
+    let value = world.watch(keyless_testkit::Canary::new());
+    let added = world.keyless(&[&add[..], &[TOKEN]].concat()).stdin(&value[..]).run().ok();
+    assert!(added.contains(&format!("may go to {EVIL}")), "{added}");
+    assert_eq!(listed(), (json!([EVIL]), json!([]).to_string()));
+    assert!(doctor().contains("npm.json: it takes the place of what Keyless knows of npm"));
+
+    // One that somebody else has written has no seal of the vault's, and convinces nothing that binds a token.
+    let agreed = home.join("agreed.json");
+    let mut forged: Value = serde_json::from_slice(&fs::read(&agreed).unwrap()).unwrap();
+    forged["seal"] = json!("00");
+    fs::write(&agreed, forged.to_string()).unwrap();
+    asked("team/other/token");
+    // What was agreed to is what the file was.
+    world.keyless(&["source", "list"]).run().ok();
+    let other = fs::read_to_string(&file).unwrap().replace(EVIL, "evil.corp.test");
+    fs::write(&file, other).unwrap();
+    assert_eq!(listed().0, json!([host]));
 }

@@ -21,13 +21,14 @@ fn it_lists_shows_and_checks() {
     world.keyless(&["catalog", "validate"]).run().ok();
 }
 
-/// The operator's own file takes the place of ours, and one that can't be used is left out.
+/// The operator's own file takes the place of ours once that is agreed to, and one that can't be used is left out.
 #[test]
 fn the_operators_files_come_first() {
-    let world = World::empty();
+    let world = World::with_store();
     let ours = include_str!("../../../vault/catalog/npm.json");
     let own = ours.replace("registry.npmjs.org", "npm.corp.test");
     world.home.write("keyless/catalog/npm.json", own).unwrap();
+    world.keyless(&["unlock"]).run().ok();
     world.home.write("keyless/catalog/broken.json", "{").unwrap();
     let listed = world.keyless(&["catalog", "list", "npm-token", "--json"]).run().json();
     assert_eq!(listed["data"]["patterns"][0]["to"], json!(["npm.corp.test"]));

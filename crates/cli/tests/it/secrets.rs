@@ -549,7 +549,7 @@ fn hosts_that_the_catalog_names_are_said_before_the_value_is_asked_for() {
     let add = ["secret", "add", "team/github/token", "--pattern", "github-pat"];
     let value = world.github_token();
     let script = format!(
-        "expect('It may go to api.github.com'); expect('Passphrase'); say({passphrase:?});
+        "expect('Passphrase'); say({passphrase:?}); expect('It may go to api.github.com');
 expect('not shown'); say({value:?} + '\\n'); finish(code=0)"
     );
     at_a_terminal(&world, world.keyless(&add).without_passphrase(), &script);

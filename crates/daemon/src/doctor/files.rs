@@ -13,6 +13,7 @@ use keyless_vault::{
 
 use super::Check;
 use crate::{
+    agreed::AgreedBy,
     config::Config,
     nl::guard::GuardRules,
     operator::{UnknownPattern, counted},
@@ -192,7 +193,9 @@ pub(super) fn credentials(places: &Places, known: &[Secret]) -> Vec<Check> {
 /// Patterns that secrets of the store and entries of index.toml name, and that nobody knows: no rule, and no fault.
 pub(super) fn unknown_patterns(places: &Places, folder: &Path, known: &[Secret]) -> Vec<Check> {
     // Of files that can't be read another check tells.
-    let Ok(providers) = project_providers(places, folder) else { return Vec::new() };
+    let Ok(providers) = project_providers(places, folder, AgreedBy::File) else {
+        return Vec::new();
+    };
     let index = IndexFile::load(&places.index_file()).unwrap_or_default();
     let stored = known.iter().map(|secret| (&secret.path, &secret.metadata.upkeep, None));
     let file = places.index_file();
@@ -244,7 +247,7 @@ fn patterns(providers: &Providers) -> Vec<Check> {
 }
 
 fn catalog(places: &Places, folder: &Path) -> Vec<Check> {
-    let providers = match project_providers(places, folder) {
+    let providers = match project_providers(places, folder, AgreedBy::File) {
         Err(error) => {
             return vec![file("files.catalog", &places.catalog_sources_file(), Some(error))];
         }
@@ -265,6 +268,17 @@ fn catalog(places: &Places, folder: &Path) -> Vec<Check> {
         let known = format!("{} services are known", providers.iter().count());
         checks.push(Check::ok("files.catalog", known));
     }
+    let said = |file: &ProviderFault| format!("{}: {}", file.file.display(), file.why);
+    let unagreed = |file: &ProviderFault| {
+        let remedy = "keyless unlock shows what it says and asks for your word; remove it if it is not yours";
+        Check::warning("files.catalog", said(file), remedy)
+    };
+    let in_place = |file: &ProviderFault| {
+        let remedy = "nothing, if that is yours; else remove it";
+        Check::warning("files.catalog", said(file), remedy)
+    };
+    checks.extend(providers.unagreed.iter().map(unagreed));
+    checks.extend(providers.in_place.iter().map(in_place));
     checks.extend(providers.left_out.iter().map(left_out));
     checks.extend(patterns(&providers));
     checks

@@ -25,6 +25,7 @@ use super::{
     shown::{Answer, Known, Named, Shown, UnknownPattern},
 };
 use crate::{
+    agreed::AgreedBy,
     broker::Broker,
     places::Places,
     providers::providers,
@@ -308,9 +309,11 @@ impl Approver {
             _ => return None,
         };
         let (id, places) = (id.pattern_id.clone()?, self.places.clone());
+        let voucher = self.operator.vault.agreement_voucher();
         let look = move || {
             // A catalog that can't be used is a matter of `keyless catalog`.
-            let known = places.and_then(|places| providers(&places).ok());
+            let known =
+                places.and_then(|places| providers(&places, AgreedBy::Vault(&voucher)).ok());
             UnknownPattern::of(&id, &known.unwrap_or_else(Providers::bundled))
         };
         spawn_blocking(look).await.ok()?

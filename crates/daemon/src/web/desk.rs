@@ -12,6 +12,7 @@ use tokio::{sync::watch, task::spawn_blocking};
 
 use super::WebConfig;
 use crate::{
+    agreed::AgreedBy,
     broker::{agent, plain_entry},
     config::Config,
     operator::{Approver, Overview, ProveAgain},
@@ -63,8 +64,8 @@ impl Desk {
 
     /// The token catalog; what can't be used of it is left out.
     pub(super) async fn providers(&self) -> Providers {
-        let places = self.places.clone();
-        let read = move || crate::providers::providers(&places);
+        let (places, voucher) = (self.places.clone(), self.vault.agreement_voucher());
+        let read = move || crate::providers::providers(&places, AgreedBy::Vault(&voucher));
         let read = spawn_blocking(read).await;
         read.ok().and_then(Result::ok).unwrap_or_else(Providers::bundled)
     }

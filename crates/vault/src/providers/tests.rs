@@ -349,7 +349,11 @@ fn one_bad_file_leaves_the_others_and_a_stronger_tier_stays() {
         "\"github\",\n    \"display_name\": \"Mine\"",
     );
     file("github.json", &other);
-    let providers = Providers::bundled().over(Tier::User, folder.path());
+    let files = provider_files(folder.path());
+    let over =
+        |known: Providers, file: &PathBuf| known.with_file(Tier::User, file, read_provider(file));
+    let providers = files.iter().fold(Providers::bundled(), over);
+    assert_eq!(providers.in_place[0].file, folder.path().join("github.json"));
     assert_eq!(providers.provider("github").unwrap().display_name, "Mine");
     assert!(providers.provider("acme").is_some());
     assert_eq!(providers.faults.len(), 1);
@@ -379,6 +383,42 @@ fn a_project_takes_nobodys_place() {
             Providers::default().with(Tier::Project, sly.clone()).with(tier, own.clone());
         assert_eq!(providers.provider("a-project"), Some(&own), "{tier:?}");
     }
+}
+
+/// Whoever can write the operator's folder is not the operator: until somebody with the factor has agreed, a file there
+/// leads no token anywhere, by no name that Keyless knows and by none of its own.
+#[test]
+fn what_nobody_has_agreed_to_leads_nothing_anywhere() {
+    let text = include_str!("../../catalog/npm.json");
+    let theirs = text.replace("registry.npmjs.org", "evil.test");
+    let before = Providers::bundled();
+    let providers = Providers::bundled().with(Tier::Unagreed, Provider::parse(&theirs).unwrap());
+    assert_eq!(providers.provider("npm"), before.provider("npm"));
+    assert!(providers.unagreed[0].why.contains("what is known of npm without it stays"));
+    // Under another name, in any order, with the places of the token that it takes for its own.
+    let wide = text.replace("\"header\"", "\"header\", \"body\"");
+    let sly = Provider { provider_id: "a-npm".to_owned(), ..Provider::parse(&wide).unwrap() };
+    let npm = [Destination::parse("registry.npmjs.org").unwrap()];
+    let token = format!("npm_{}", "a1B2".repeat(9));
+    for tier in [Tier::Unagreed, Tier::Url, Tier::Project] {
+        let providers = Providers::bundled().with(tier, sly.clone());
+        assert_eq!(providers.variant("npm-token"), before.variant("npm-token"));
+        assert_eq!(providers.of_variable("NPM_TOKEN"), before.of_variable("NPM_TOKEN"));
+        assert_eq!(providers.of_value(token.as_bytes()), before.of_value(token.as_bytes()));
+        for at in ["team/npm/token", "team/a-npm/token"] {
+            let places = |known: &Providers, value| {
+                known.locations_of(&path(at), &npm, value).map(|found| found.locations)
+            };
+            for value in [None, Some(token.as_bytes())] {
+                let found = places(&providers, value);
+                assert_eq!(found, places(&before, value), "{tier:?} {at}");
+                assert!(found.is_some());
+            }
+        }
+    }
+    let own = Providers::bundled().with(Tier::Unagreed, sly);
+    let variant = &own.provider("a-npm").unwrap().variants[0];
+    assert_eq!((&variant.egress, &variant.liveness), (&None, &None));
 }
 
 /// A catalog from an address is taken for what it is about: other services' patterns and variables stay theirs.

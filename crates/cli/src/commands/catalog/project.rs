@@ -4,7 +4,7 @@ use std::{fmt::Write as _, io::IsTerminal as _, io::stderr, path::Path, process:
 
 use keyless_core::{Code, Error, SafeText};
 use keyless_daemon::{
-    Places, ProjectCatalogs, ProjectFile, Trust,
+    AgreedBy, Places, ProjectCatalogs, ProjectFile, Trust,
     vault::{Provider, Tier},
 };
 use serde_json::{Value, json};
@@ -27,7 +27,7 @@ pub(super) fn trust(ui: &Ui, places: &Places, args: &CatalogTrustArgs) -> Result
     if files.is_empty() {
         ui.line("There is no file of a project that does not count yet.");
     }
-    let known = keyless_daemon::providers(places)?;
+    let known = keyless_daemon::providers(places, AgreedBy::File)?;
     let is_known = |id: &str| {
         known.iter().any(|(tier, there)| tier != Tier::Project && there.provider_id == id)
     };

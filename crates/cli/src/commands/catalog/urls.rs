@@ -114,8 +114,8 @@ fn tell(ui: &Ui, command: &str, reports: &[UrlReport]) -> ExitCode {
     for report in reports.iter().filter(|report| report.speaks_for_ours()) {
         let provider = report.provider.as_deref().unwrap_or_default();
         ui.warn(format!(
-            "what {} says of {provider} counts in place of what Keyless knows, also where its tokens may go: \
-             keyless catalog show {provider}",
+            "what {} says of {provider} counts in place of what Keyless knows, also where its tokens may go, once somebody \
+             who has the factor has agreed: keyless unlock shows it and asks",
             report.url
         ));
     }

@@ -6,7 +6,7 @@ use std::{
 
 use keyless_core::{Code, Error, SafeText};
 use keyless_daemon::{
-    Operator, Places, counted,
+    AgreedBy, Operator, Places, counted,
     setup::{Import, ImportRow, Leave, Outcome, Proposer, Wish},
     vault::Providers,
 };
@@ -24,17 +24,22 @@ use crate::{
 };
 
 pub(super) async fn run(ui: &Ui, args: ImportArgs) -> Result<ExitCode, Error> {
-    let providers = keyless_daemon::project_providers(&Places::from_environment()?, &here())?;
+    let places = Places::from_environment()?;
+    let providers = keyless_daemon::project_providers(&places, &here(), AgreedBy::File)?;
     warn_of_faults(ui, &providers);
     let looks = looks_secret();
-    let proposer = proposer(&providers, args.file.as_deref(), &looks)?;
-    let mut import = read(&args, &proposer)?;
+    let import = read(&args, &proposer(&providers, args.file.as_deref(), &looks)?)?;
     for line in &import.unread {
         ui.warn(format!("line {line} can't be read; it stays as it is"));
     }
     refuse_unheard_of(&args, &import)?;
     let leave = leave(&import, args.leave)?;
     let (_, vault) = unlock_vault(&args.factor).await?;
+    // Read anew: where tokens go is by the vault's word on what was agreed to, and that may have been just now.
+    let voucher = vault.agreement_voucher();
+    let providers = keyless_daemon::project_providers(&places, &here(), AgreedBy::Vault(&voucher))?;
+    let proposer = proposer(&providers, args.file.as_deref(), &looks)?;
+    let mut import = read(&args, &proposer)?;
     let mut operator = Operator::new(vault);
     if args.allow_weak {
         operator = operator.allowing_weak_values();

@@ -22,10 +22,15 @@ pub(super) async fn run(ui: &Ui, args: SetArgs) -> Result<(), Error> {
     let secret = vault.show(&args.path).await?;
     let before = secret.metadata.clone();
     let metadata = changed_metadata(before.clone(), &args.rule, &args.upkeep)?;
-    let mut metadata =
-        completed(ui, metadata, &args.rule.locations, args.upkeep.pattern.as_deref())?;
+    let mut metadata = completed(
+        ui,
+        metadata,
+        &args.rule.locations,
+        args.upkeep.pattern.as_deref(),
+        Some(&vault),
+    )?;
     if before.egress.is_none() && args.rule.locations.is_empty() {
-        narrow(&places, &args.path, &mut metadata, None)?;
+        narrow(&places, &vault, &args.path, &mut metadata, None)?;
     }
     if metadata == before {
         let words = format!(

@@ -7,14 +7,14 @@ use std::{
 
 use keyless_core::{Code, Destination, EgressRule, Error, SecretPath};
 use keyless_daemon::{
-    Operator, ci, counted, manifest_of, read_destinations,
+    AgreedBy, Operator, ci, counted, manifest_of, read_destinations,
     setup::{Import, Judged, Outcome, Proposer, Scan, Wish},
-    vault::{Inventory, Manifest, Metadata, Row},
+    vault::{Inventory, Manifest, Metadata, Providers, Row},
 };
 use serde_json::json;
 
 use super::{
-    super::{secret::import, unlock_vault},
+    super::{pack::looks_secret, secret::import, unlock_vault},
     Came, Setup,
 };
 use crate::{prompt, ui::Ui};
@@ -30,11 +30,7 @@ struct Missing {
     is_optional: bool,
 }
 
-pub(super) async fn run(
-    setup: &Setup<'_>,
-    found: &Scan,
-    proposer: &Proposer<'_>,
-) -> Result<Came, Error> {
+pub(super) async fn run(setup: &Setup<'_>, found: &Scan) -> Result<Came, Error> {
     if ci::is_on() {
         return Ok(Came::skipped("values come from the environment"));
     }
@@ -54,6 +50,12 @@ pub(super) async fn run(
         ));
     }
     let (_, vault) = unlock_vault(&setup.args.factor).await?;
+    // Read anew: where tokens go is by the vault's word on what was agreed to, and that may have been just now.
+    let voucher = vault.agreement_voucher();
+    let known =
+        keyless_daemon::project_providers(&setup.places, &setup.root, AgreedBy::Vault(&voucher))?;
+    let looks = looks_secret();
+    let proposer = &setup.proposer(&known, &looks);
     let operator = Operator::new(vault);
     let mut imported = 0;
     for file in &found.held_in {
@@ -62,7 +64,7 @@ pub(super) async fn run(
     let mut missing = self::missing(setup).await?;
     if !setup.args.yes && io::stdin().is_terminal() {
         missing = from_person(missing, &operator, proposer).await?;
-        hosts_from_person(setup, &operator).await?;
+        hosts_from_person(setup, &operator, &known).await?;
     }
     let data = json!({ "imported": imported, "missing": missing.iter().map(|one| &one.path).collect::<Vec<_>>() });
     let told = |one: &Missing, kind: &str, count: usize| {
@@ -157,10 +159,13 @@ async fn from_person(
 }
 
 /// Asks where the project's secrets may go that name no host: no session of `keyless run` has one of those.
-async fn hosts_from_person(setup: &Setup<'_>, operator: &Operator) -> Result<(), Error> {
+async fn hosts_from_person(
+    setup: &Setup<'_>,
+    operator: &Operator,
+    known: &Providers,
+) -> Result<(), Error> {
     let store = keyless_daemon::open_store(&setup.places).await?;
     let declared = keyless_daemon::project_inventory(&setup.places, &store, &setup.root).await?;
-    let known = keyless_daemon::project_providers(&setup.places, &setup.root)?;
     for secret in keyless_daemon::list_secrets(&store).await? {
         let is_declared = declared.rows.get(&secret.path).is_some_and(Row::has_value);
         if !is_declared || secret.metadata.egress.is_some() {
@@ -173,7 +178,7 @@ async fn hosts_from_person(setup: &Setup<'_>, operator: &Operator) -> Result<(),
         ))?;
         if !to.is_empty() {
             let mut rule = EgressRule::to(to);
-            keyless_daemon::narrow(&known, &secret.path, &mut rule, None);
+            keyless_daemon::narrow(known, &secret.path, &mut rule, None);
             let metadata = Metadata { egress: Some(rule), ..secret.metadata.clone() };
             operator.set(&secret.path, &secret.metadata, metadata).await?;
         }

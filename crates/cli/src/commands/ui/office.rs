@@ -8,7 +8,7 @@ use std::{
 
 use keyless_core::{ApproveOnUse, Code, Error};
 use keyless_daemon::{
-    ApproverHandle, Config, Occasion, Operator, Overview, Places, Weight,
+    AgreedBy, ApproverHandle, Config, Occasion, Operator, Overview, Places, Weight,
     vault::{Providers, Vault},
 };
 
@@ -48,7 +48,9 @@ impl Office {
         let floor = keyless_daemon::asked_at_least(&places).unwrap_or(ApproveOnUse::Never);
         let overview = Overview::new(Arc::clone(&vault)).asking_at_least(floor);
         // A catalog that can't be used is a matter of `keyless catalog`; what is bundled can.
-        let providers = keyless_daemon::providers(&places).unwrap_or_else(|_| Providers::bundled());
+        let voucher = vault.agreement_voucher();
+        let providers = keyless_daemon::providers(&places, AgreedBy::Vault(&voucher));
+        let providers = providers.unwrap_or_else(|_| Providers::bundled());
         let (providers, proven) = (Arc::new(providers), Instant::now());
         let (looked, uses_counted) = (None, None);
         Ok(Self { places, vault, approver, overview, providers, proven, looked, uses_counted })

@@ -15,6 +15,7 @@ use super::{
     Approver, keep_declared,
 };
 use crate::{
+    agreed::AgreedBy,
     liveness::Checked,
     places::Places,
     providers::{narrow, providers},
@@ -75,7 +76,8 @@ impl Approver {
         value: Option<&Zeroizing<Vec<u8>>>,
     ) -> Result<Option<EgressRule>, Error> {
         let Some(places) = self.places.clone() else { return Ok(Some(rule)) };
-        let known = spawn_blocking(move || providers(&places)).await;
+        let voucher = self.operator.vault.agreement_voucher();
+        let known = spawn_blocking(move || providers(&places, AgreedBy::Vault(&voucher))).await;
         let known = known.map_err(|_| Error::from(Code::Internal))??;
         narrow(&known, path, &mut rule, value.map(|value| value.as_slice()));
         Ok(Some(rule))
