@@ -41,8 +41,8 @@ use clap::{
 };
 use keyless_core::{Code, Error, SafeText};
 use keyless_daemon::{
-    AgreedConfig, Config, Leads, Places, Store, check_place, ci, create_whole, path_unusable,
-    refuse_unset_clock, vault::Vault,
+    AgreedConfig, Config, Leads, OlderBroker, Places, Store, check_place, ci, create_whole,
+    path_unusable, refuse_unset_clock, vault::Vault,
 };
 
 use crate::{
@@ -322,6 +322,14 @@ fn check_private(file: Option<&Path>) -> Result<(), Error> {
 fn config(places: &Places, routes: &RouteArgs) -> Result<Config, Error> {
     let RouteArgs { connect_to, extra_root } = routes;
     Ok(Config::load(&places.config_file())?.with_flags(connect_to, extra_root))
+}
+
+/// What helps where a broker is not found as those of this version are.
+fn older_broker(older: &OlderBroker) -> String {
+    format!(
+        "{}: keyless lock ends it, and keyless unlock starts one of this version",
+        older.in_words()
+    )
 }
 
 /// An update of the program leaves the broker that runs as it is, with the faults that the update mends.

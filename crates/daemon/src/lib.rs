@@ -155,9 +155,9 @@ pub use crate::{
         trust_ends_soon,
     },
     service::{
-        OwnTools, RemoteSession, SessionOffer, Status, UnlockingTurn, lock as lock_service,
-        open_own_session, open_session as open_remote_session, reopen as reopen_service, serve,
-        status as service_status, unlocking_turn,
+        OlderBroker, OwnTools, RemoteSession, SessionOffer, Status, UnlockingTurn,
+        lock as lock_service, older_brokers, open_own_session, open_session as open_remote_session,
+        reopen as reopen_service, serve, status as service_status, unlocking_turn,
     },
     session_book::{SessionKind, SessionRow},
     sockets::told_error,

@@ -81,8 +81,9 @@ impl Places {
         Ok(places.where_served())
     }
 
-    /// With the sockets of the broker that serves this store, if one does.
-    pub(crate) fn where_served(self) -> Self {
+    /// With the sockets of the broker that serves this store now, if one does.
+    #[must_use]
+    pub fn where_served(self) -> Self {
         match service::served_in(&self) {
             Some(served_in) => Self { served_in, ..self },
             None => self.served_here(),
@@ -94,6 +95,18 @@ impl Places {
         Self { served_in: self.runtime.clone(), ..self }
     }
 
+    /// Where a broker of this store may listen, by the environments that an account usually has.
+    pub(crate) fn runtimes(&self) -> Vec<PathBuf> {
+        let mut all = vec![self.runtime.clone(), self.state.join("run")];
+        // What the account's session has is for its own home's store.
+        let own = keyless_jail::account_home().map(|home| home.join(XDG[1].1).join("keyless"));
+        if own.is_some_and(|own| own == self.data) {
+            all.push(account_runtime());
+        }
+        all.dedup();
+        all
+    }
+
     /// Where a home is without `KEYLESS_HOME` and without XDG's variables.
     pub(crate) fn without_variables() -> Vec<PathBuf> {
         let below = |home: &PathBuf| XDG.map(|(_, folder)| home.join(folder).join("keyless"));
@@ -103,10 +116,8 @@ impl Places {
     /// Where a home is without `KEYLESS_HOME`: as XDG's variables say, and as it is without them.
     pub(crate) fn usual() -> Vec<PathBuf> {
         let moved = XDG.iter().filter_map(|(variable, _)| directory(variable));
-        let account = PathBuf::from(format!("/run/user/{}", rustix::process::getuid().as_raw()));
-        let runtime = [directory("XDG_RUNTIME_DIR"), Some(account)].into_iter().flatten();
-        let all = moved.chain(runtime).filter(|folder| folder.is_absolute());
-        let all = all.map(|folder| folder.join("keyless"));
+        let all = moved.chain(directory("XDG_RUNTIME_DIR")).filter(|folder| folder.is_absolute());
+        let all = all.map(|folder| folder.join("keyless")).chain([account_runtime()]);
         Self::without_variables().into_iter().chain(all).collect()
     }
 
@@ -266,6 +277,11 @@ impl Places {
     pub fn prepare_runtime(&self) -> Result<(), Error> {
         private_directory(&self.runtime)
     }
+}
+
+/// What `XDG_RUNTIME_DIR` says in a session of the account that systemd has made.
+fn account_runtime() -> PathBuf {
+    PathBuf::from(format!("/run/user/{}/keyless", rustix::process::getuid().as_raw()))
 }
 
 /// Whether this process is in a session's jail, as its environment says: Keyless's own files can't be seen there.

@@ -8,11 +8,13 @@
 
 pub(crate) mod agent_call;
 mod client;
+mod older;
 mod protocol;
 mod server;
 mod turn;
 
 pub use client::{RemoteSession, lock, open_session, reopen, status};
+pub use older::{OlderBroker, older_brokers};
 pub use protocol::{SessionOffer, Status};
 pub(crate) use protocol::{Ticket, UNREADABLE_CALL};
 pub use server::{OwnTools, open_own_session, serve};

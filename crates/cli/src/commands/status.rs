@@ -6,7 +6,7 @@ use keyless_core::{Code, Error};
 use keyless_daemon::{Places, store_place};
 use serde_json::json;
 
-use super::other_version;
+use super::{older_broker, other_version};
 use crate::ui::Ui;
 
 pub(super) async fn run(ui: &Ui) -> Result<ExitCode, Error> {
@@ -21,7 +21,14 @@ pub(super) async fn run(ui: &Ui) -> Result<ExitCode, Error> {
         return Ok(ExitCode::SUCCESS);
     }
     let store = store_place(&places)?;
-    let service = keyless_daemon::service_status(&places.agent_socket()).await?;
+    let mut service = keyless_daemon::service_status(&places.agent_socket()).await?;
+    let older = keyless_daemon::older_brokers(&places).await;
+    for older in &older {
+        ui.warn(older_broker(older));
+    }
+    if service.is_none() {
+        service = older.into_iter().next().map(|older| older.status);
+    }
     let found = opens(&places).await;
     let jail = match keyless_daemon::check_jail() {
         Ok(()) => "available".to_owned(),

@@ -15,17 +15,17 @@ use keyless_daemon::{
 use serde_json::json;
 use zeroize::Zeroizing;
 
-use super::{have_agreed, open_store};
+use super::{have_agreed, older_broker, open_store, other_version};
 use crate::{args::UnlockArgs, prompt, ui::Ui};
 
 pub(super) async fn run(ui: &Ui, args: UnlockArgs) -> Result<ExitCode, Error> {
     let (places, store) = open_store().await?;
     let socket = places.agent_socket();
     let status = keyless_daemon::service_status(&socket).await?;
+    warn_of_other_versions(ui, &places, status.as_ref()).await;
     if args.code {
         return by_code(ui, &socket, args.window).await;
     }
-    let stands_locked = status.as_ref().is_some_and(|status| status.locked);
     let open = status.filter(|status| !status.locked);
     let config = Config::load(&places.config_file())?;
     // Where files say something new, the factor is asked for all the same.
@@ -60,11 +60,13 @@ pub(super) async fn run(ui: &Ui, args: UnlockArgs) -> Result<ExitCode, Error> {
     let seconds = window.length.as_secs();
     // Of unlocks at once the first starts a broker, and the others find it.
     let _turn = keyless_daemon::unlocking_turn(&places).await?;
+    // It may listen where the environment of whoever was first says.
+    let socket = places.where_served().agent_socket();
     let status = keyless_daemon::service_status(&socket).await?;
-    if let Some(status) = status.filter(|status| !status.locked) {
-        return Ok(unlocked_already(ui, &status, args.window));
+    if let Some(status) = status.as_ref().filter(|status| !status.locked) {
+        return Ok(unlocked_already(ui, status, args.window));
     }
-    if stands_locked {
+    if status.is_some() {
         // A stronger factor starts a new broker; what stood on the old one ends, and not before the factor is known
         // to be right.
         keyless_daemon::lock_service(&socket).await?;
@@ -90,6 +92,16 @@ fn unlocked_already(ui: &Ui, status: &Status, asked: Option<Duration>) -> ExitCo
     ExitCode::SUCCESS
 }
 
+/// An update leaves a running broker as it is, and this command may leave it so as well.
+async fn warn_of_other_versions(ui: &Ui, places: &Places, status: Option<&Status>) {
+    if let Some(other) = status.and_then(Status::other_version) {
+        ui.warn(other_version(&other));
+    }
+    for older in keyless_daemon::older_brokers(places).await {
+        ui.warn(older_broker(&older));
+    }
+}
+
 /// The running broker opens its store again; its sessions never ended.
 async fn by_code(ui: &Ui, socket: &Path, asked: Option<Duration>) -> Result<ExitCode, Error> {
     let code = prompt::totp_code()?;
@@ -105,7 +117,12 @@ pub(super) async fn lock(ui: &Ui) -> Result<ExitCode, Error> {
     let was_open = keyless_daemon::lock_service(&places.agent_socket()).await;
     // A broker that hangs keeps none of the others open.
     let alone = keyless_daemon::end_runs_alone(&places)?;
-    let was_open = was_open?;
+    let mut was_open = was_open?;
+    // Nothing is said to be locked that an older one still has open.
+    for older in keyless_daemon::older_brokers(&places).await {
+        was_open |= keyless_daemon::lock_service(&older.socket).await?;
+        ui.warn(format!("{}; it was ended too", older.in_words()));
+    }
     let words = match (was_open, alone) {
         (true, 0) => "Locked.\n".to_owned(),
         (false, 0) => "It was locked already.\n".to_owned(),

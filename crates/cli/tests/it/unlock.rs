@@ -350,6 +350,85 @@ fn unlocks_at_once_are_one() {
     assert_eq!(world.log().iter().filter(|entry| entry["action"] == "unlock").count(), 1);
 }
 
+/// Whoever is later finds the first one's broker, wherever that one's environment has its sockets.
+#[test]
+fn unlocks_at_once_in_several_environments_are_one() {
+    let world = World::empty();
+    let here = |words: &[&str]| world.keyless(words).env("KEYLESS_HOME", "");
+    here(&["init"]).run().ok();
+    for round in 0..3 {
+        let start = |number: usize| {
+            let runtime = world.home.root().join(format!("tmp/runtime-{number}"));
+            fs::create_dir_all(&runtime).unwrap();
+            let mut command = here(&["unlock"]).env("XDG_RUNTIME_DIR", &runtime).into_command();
+            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+            command.spawn().unwrap()
+        };
+        let all: Vec<Child> = (0..4).map(start).collect();
+        for unlock in all {
+            let output = unlock.wait_with_output().unwrap();
+            let errors = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "round {round}: {errors}");
+        }
+        here(&["lock"]).run().ok();
+    }
+}
+
+/// One of a version that did not say beside the store where it listens.
+#[test]
+fn an_older_broker_of_another_environment_is_told_and_locked() {
+    let world = World::empty();
+    let other = world.home.root().join("tmp/other");
+    fs::create_dir(&other).unwrap();
+    let here = |words: &[&str]| world.keyless(words).env("KEYLESS_HOME", "");
+    let there = |words: &[&str]| here(words).env("XDG_RUNTIME_DIR", &other);
+    here(&["init"]).run().ok();
+    here(&["unlock"]).run().ok();
+    let socket = {
+        let state = here(&["status", "--json"]).run().data()["broker"].clone();
+        assert!(state["serves"].as_str().unwrap().ends_with("/keyless"), "{state}");
+        let checks = there(&["doctor", "--json"]).run().json()["data"]["checks"].to_string();
+        assert!(!checks.contains("broker.version"), "{checks}");
+        here(&["lock"]).run().ok();
+        world.home.root().join("home/.local/state/keyless/run/agent.sock")
+    };
+    wait_until("its socket is gone", || !socket.exists());
+    fs::create_dir_all(socket.parent().unwrap()).unwrap();
+    let listener = UnixListener::bind(&socket).unwrap();
+    let old = thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut asked = [0; 256];
+            let read = stream.read(&mut asked).unwrap_or_default();
+            let is_lock = asked[..read].windows(4).any(|word| word == b"lock");
+            let answer = if is_lock {
+                json!({ "answer": "locked" })
+            } else {
+                json!({ "answer": "status", "pid": 17, "locks_in_seconds": 60, "sessions": 0 })
+            };
+            let _ = stream.write_all(format!("{answer}\n").as_bytes());
+            if is_lock {
+                return;
+            }
+        }
+    });
+    let told = |seen: &str| {
+        assert!(seen.contains("an older keyless, process 17, may have this store open"), "{seen}");
+        assert!(seen.contains("keyless lock"), "{seen}");
+    };
+    let seen = there(&["status", "--json"]).run().json();
+    assert_eq!(seen["data"]["unlocked"], json!(true));
+    told(&seen["warnings"].to_string());
+    told(&there(&["doctor", "--json"]).run().json()["data"]["checks"].to_string());
+    told(&there(&["unlock"]).run().errors());
+    // Where both say that they are there, both are ended.
+    let locked = there(&["lock"]).run();
+    assert_eq!(locked.ok(), "Locked.\n");
+    assert!(locked.errors().contains("process 17"), "{}", locked.errors());
+    old.join().unwrap();
+    assert_eq!(there(&["lock"]).run().ok(), "It was locked already.\n");
+}
+
 /// What keeps the broker in the background from coming up is said by who started it, and by the doctor.
 #[test]
 fn why_no_broker_comes_up_is_told() {

@@ -197,6 +197,9 @@ pub struct Status {
     /// Its version; none from one that does not say it yet.
     #[serde(default)]
     pub version: Option<String>,
+    /// The folder of its store; none from one that does not say it yet.
+    #[serde(default)]
+    pub serves: Option<String>,
 }
 
 impl Status {

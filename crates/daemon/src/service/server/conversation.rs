@@ -185,6 +185,7 @@ impl Service {
                     config_problem: self.config_problem.lock().clone(),
                     provider_problems,
                     version: Some(OURS.to_owned()),
+                    serves: Some(self.places.data().to_string_lossy().into_owned()),
                 })
             }
             Call::OpenSession { wanted, inherited, manifest, hide } if caller.session.is_none() => {
