@@ -149,7 +149,7 @@ pub use crate::{
         KEYLESS_HOME, KEYLESS_PASSPHRASE_FILE, Places, is_inside_session, keyless_home,
         unusable as path_unusable,
     },
-    providers::{narrow, project_providers, providers},
+    providers::{narrow, places_at, places_in_words, project_providers, providers},
     run::{
         Ended, Isolation, Ran, RunSpec, SessionHandle, absolute_paths, check_jail, run,
         trust_ends_soon,

@@ -4,7 +4,7 @@ mod offered;
 
 use std::path::Path;
 
-use keyless_core::{EgressRule, Error, SecretPath};
+use keyless_core::{Destination, EgressRule, Error, Location, Locations, SecretPath};
 use keyless_vault::{ProviderFault, Providers};
 
 use self::offered::Offered;
@@ -49,6 +49,30 @@ pub fn narrow(
     let found = known.locations_of(path, &rule.to, value)?;
     rule.locations = found.locations;
     Some(found.services.iter().map(|service| (*service).to_owned()).collect())
+}
+
+/// Where in requests a value goes by its rule, for who is about to type it.
+pub fn places_in_words(rule: &EgressRule) -> String {
+    if rule.inject.is_some() {
+        return "where Keyless puts it into a request itself".to_owned();
+    }
+    if rule.locations == Locations::ALL {
+        return "any part of a request".to_owned();
+    }
+    let places: Vec<&str> = rule.locations.iter().map(Location::as_str).collect();
+    format!("{} of a request", places.join(", "))
+}
+
+/// The same of a value to which these hosts are given now: [`narrow`] takes it to no other place, and a value of a known form
+/// perhaps to fewer.
+pub fn places_at(known: &Providers, path: &SecretPath, to: &[Destination]) -> String {
+    let mut rule = EgressRule::to(to.to_vec());
+    let services = narrow(known, path, &mut rule, None);
+    let places = places_in_words(&rule);
+    match services {
+        None => places,
+        Some(services) => format!("{places}, as a token for {} does", services.join(" or ")),
+    }
 }
 
 /// What is known in the project that `folder` lies in: the same, of projects' files its own alone. Those that don't

@@ -24,7 +24,7 @@ use self::{
 };
 use super::{ui::ValueScene, unlock_vault};
 use crate::{
-    args::ApproveArgs,
+    args::{AnswerWord, ApproveArgs},
     prompt,
     ui::{Ui, table},
 };
@@ -62,16 +62,21 @@ struct Guide {
 }
 
 impl Guide {
-    /// Where to get it, step by step; nothing for a request that asks for no value.
-    async fn words(&self, request: &Shown) -> Option<String> {
+    /// Where to get it, step by step, and where it goes; nothing for a request that asks for no value.
+    async fn words(&self, request: &Shown, known: &Arc<Providers>) -> Option<String> {
         let secret = self.vault.show(request.path.as_ref()?).await.ok();
+        ValueScene::of_request(request, secret, known).map(|scene| scene.words())
+    }
+
+    /// The token catalog that is in force.
+    fn providers(&self) -> Arc<Providers> {
         // A catalog that can't be used is a matter of `keyless catalog`; the value can be typed all the same.
         let providers = keyless_daemon::providers(
             &self.places,
             AgreedBy::Vault(&self.vault.agreement_voucher()),
         )
         .unwrap_or_else(|_| Providers::bundled());
-        ValueScene::of_request(request, secret, &Arc::new(providers)).map(|scene| scene.words())
+        Arc::new(providers)
     }
 }
 
@@ -106,14 +111,20 @@ async fn answer(
     request: &Shown,
 ) -> Result<ExitCode, Error> {
     ui.line(&describe(request));
-    if let Some(word) = args.word() {
-        return settle(ui, approver, request, dialog::by_option(ui, args, word, request)?).await;
-    }
-    if let Some(words) = guide.words(request).await {
+    let is_typed = !args.value.value_stdin && args.value.from_file.is_none();
+    let known = guide.providers();
+    if is_typed
+        && matches!(args.word(), None | Some(AnswerWord::Accept))
+        && let Some(words) = guide.words(request, &known).await
+    {
         ui.line(&words);
     }
+    if let Some(word) = args.word() {
+        let said = dialog::by_option(ui, args, word, request, &known)?;
+        return settle(ui, approver, request, said).await;
+    }
     loop {
-        let said = Dialog { ui, approver, request }.ask().await?;
+        let said = Dialog { ui, approver, request, known: &known }.ask().await?;
         match settle(ui, approver, request, said).await {
             // Another path or value may do, and the request still waits.
             Err(error) if is_of_what_was_typed(error.code()) => {

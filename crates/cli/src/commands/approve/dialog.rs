@@ -1,16 +1,16 @@
 //! The questions that lead to an answer, kind by kind; and the answers that options give.
 
 use keyless_core::{
-    Code, Error, SafeText,
+    Code, Destination, Error, SafeText,
     approval::{Asked, Field, Fields},
 };
 use keyless_daemon::{
-    Answer, ApproverHandle, Given, Shown, read_destinations, read_path, read_variable,
-    suggested_variable,
+    Answer, ApproverHandle, Given, Shown, places_at, read_destinations, read_path, read_variable,
+    suggested_variable, vault::Providers,
 };
 use zeroize::Zeroizing;
 
-use super::typed;
+use super::{typed, visible};
 use crate::{
     args::{AnswerWord, ApproveArgs},
     prompt,
@@ -24,6 +24,8 @@ pub(super) struct Dialog<'a> {
     pub(super) ui: &'a Ui,
     pub(super) approver: &'a mut ApproverHandle,
     pub(super) request: &'a Shown,
+    /// The token catalog, which says where in requests a value goes.
+    pub(super) known: &'a Providers,
 }
 
 impl Dialog<'_> {
@@ -80,17 +82,18 @@ impl Dialog<'_> {
         {
             return Ok((Answer::Cancel, None));
         }
+        let (mut to, mut env) = (Vec::new(), None);
+        if request.known.as_ref().is_none_or(|known| known.to.is_empty()) {
+            let question = "Hosts that may receive it (api.example.com, ...; none for now): ";
+            to = self.typed_as(question, read_destinations).await?;
+            tell_places(self.ui, request, self.known, &to);
+        }
         self.still_waits().await?;
         let value = prompt::value_or_nothing()?;
         let Some(value) = value else {
             self.ui.line("No value was typed.");
             return Ok((Answer::Cancel, None));
         };
-        let (mut to, mut env) = (Vec::new(), None);
-        if request.known.as_ref().is_none_or(|known| known.to.is_empty()) {
-            let question = "Hosts that may receive it (api.example.com, ...; none for now): ";
-            to = self.typed_as(question, read_destinations).await?;
-        }
         if !to.is_empty() && request.known.as_ref().is_none_or(|known| known.env.is_none()) {
             let suggested = request.path.as_ref().map(suggested_variable).unwrap_or_default();
             let question = format!("Variable for its placeholder [{suggested}]: ");
@@ -158,12 +161,20 @@ impl Dialog<'_> {
     }
 }
 
+/// Says where in requests a value goes at hosts that are given with it, before it is typed.
+fn tell_places(ui: &Ui, request: &Shown, known: &Providers, to: &[Destination]) {
+    if let (Some(path), false) = (&request.path, to.is_empty()) {
+        ui.line(&format!("It goes into {}.", visible(&places_at(known, path, to))));
+    }
+}
+
 /// The answer that the options give, without a question but for the value.
 pub(super) fn by_option(
     ui: &Ui,
     args: &ApproveArgs,
     word: AnswerWord,
     request: &Shown,
+    known: &Providers,
 ) -> Result<Said, Error> {
     refuse_idle(args, word, &request.asked)?;
     let answer = match (word, &request.asked) {
@@ -195,6 +206,7 @@ pub(super) fn by_option(
             return Err(Error::with(Code::Usage, SafeText::words(words)));
         }
         (AnswerWord::Accept, Asked::Provision { .. } | Asked::Rotation { .. }) => {
+            tell_places(ui, request, known, &args.to);
             let value = prompt::value(ui, &args.value)?;
             let env = args.env.as_deref().map(read_variable).transpose()?;
             let (to, allow_weak) = (args.to.clone(), args.value.allow_weak);

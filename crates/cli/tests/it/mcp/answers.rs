@@ -35,8 +35,9 @@ fn a_missing_value_is_typed_by_a_person_and_the_work_goes_on() {
         &world,
         world.keyless(&["approve", &id]),
         &format!(
-            "expect('It asks for the value'); expect('Kept in'); expect('not shown; empty refuses): '); say({value:?} + '\\n')\n\
-             expect('may receive it'); say('{ALLOWED}\\n'); expect('[API_TOKEN]: '); say('{VARIABLE}\\n')\n\
+            "expect('It asks for the value'); expect('Kept in'); expect('may receive it'); say('{ALLOWED}\\n')\n\
+             expect('It goes into any part of a request.'); expect('not shown; empty refuses): '); say({value:?} + '\\n')\n\
+             expect('[API_TOKEN]: '); say('{VARIABLE}\\n')\n\
              expect('done.'); finish(code=0)"
         ),
     );
@@ -237,10 +238,11 @@ expect('[team/new/key]'); say('personal/new/key\\n'); expect('done.'); finish(co
     let id = agent.ask("secrets_request_provision", &about("personal/new/key"));
     let value = world.another_value();
     let script = format!(
-        "expect('empty refuses): '); say('changeme\\n'); expect('may receive it'); say('a..b\\n'); expect('error'); expect('may receive it')
-say('{ALLOWED}\\n'); expect('[NEW_KEY]: '); say('NO NAME\\n'); expect('error'); expect('[NEW_KEY]: '); say('\\n')
-expect('does not look like a secret'); expect('empty refuses): '); say({value:?} + '\\n'); expect('may receive it')
-say('{ALLOWED}\\n'); expect('[NEW_KEY]: '); say('\\n'); expect('done.'); finish(code=0)"
+        "expect('may receive it'); say('a..b\\n'); expect('error'); expect('may receive it'); say('api.github.com\\n')
+expect('It goes into basic, header of a request, as a token for GitHub does.')
+expect('empty refuses): '); say('changeme\\n'); expect('[NEW_KEY]: '); say('NO NAME\\n'); expect('error'); expect('[NEW_KEY]: '); say('\\n')
+expect('does not look like a secret'); expect('may receive it'); say('{ALLOWED}\\n')
+expect('empty refuses): '); say({value:?} + '\\n'); expect('[NEW_KEY]: '); say('\\n'); expect('done.'); finish(code=0)"
     );
     at_a_terminal(&world, world.keyless(&["approve", &id]), &script);
     assert_eq!(agent.status(&id), "ok");
@@ -316,7 +318,7 @@ fn what_a_manifest_declares_stands_beside_a_proposal_and_over_a_value() {
     let value = world.another_value();
     let script = format!(
         "expect('https://acme.test/keys'); expect('Declared by the project: GitHub'); expect('https://github.com/settings/tokens')
-expect('not shown; empty refuses): '); say({value:?} + '\\n'); expect('osts'); say('\\n'); finish(code=0)"
+expect('osts'); say('\\n'); expect('not shown; empty refuses): '); say({value:?} + '\\n'); finish(code=0)"
     );
     at_a_terminal(&world, world.keyless(&["approve", &id]), &script);
     let shown = world.keyless(&["secret", "show", path, "--json"]).run().data();

@@ -174,11 +174,11 @@ fn an_sdk_plays_the_story(command: &[&str], file: &str, client: &str) {
     let stay = "\"$0\" approve \"$1\"; echo \"status $?\"; read _";
     let approve = world.keyless(&[]).instead(&["sh", "-c", stay, keyless, &id]);
     let window = Window::open(&world, approve, (100, 40));
-    window.seen(&[TOKEN, "empty refuses):"]);
-    window.say(world.canary.value());
-    window.press("Enter");
-    window.seen(&["may receive it"]);
+    window.seen(&[TOKEN, "may receive it"]);
     window.say(ALLOWED);
+    window.press("Enter");
+    window.seen(&["any part of a request", "empty refuses):"]);
+    window.say(world.canary.value());
     window.press("Enter");
     window.seen(&["[API_TOKEN]:"]);
     window.say(VARIABLE);

@@ -22,7 +22,7 @@ fn a_missing_value_is_typed_at_the_page_and_the_work_goes_on() {
         "await seen('Nothing waits'); tell('ready');
 await page.locator('a.card', {{ hasText: '{TOKEN}' }}).click();
 const value = page.getByLabel('Value', {{ exact: true }});
-await value.fill('short'); await seen('5 characters.');
+await seen('at any other into any part of a request'); await value.fill('short'); await seen('5 characters.');
 await page.getByRole('button', {{ name: 'Show' }}).click();
 assert.equal(await value.getAttribute('type'), 'text');
 await page.getByRole('button', {{ name: 'Save' }}).click();
@@ -55,7 +55,7 @@ fn a_rotation_takes_a_tick_and_shows_the_catalogs_steps() {
     let value = world.another_value();
     let script = format!(
         "await page.goto(path('requests/{id}'));
-await seen('Rotate secret'); await seen('Developer settings');
+await seen('Rotate secret'); await seen('Developer settings'); await seen('basic, header of a request');
 assert.match(await page.getByRole('link', {{ name: /^Open GitHub/ }}).getAttribute('rel'), /noreferrer/);
 const value = page.getByLabel('New value');
 const pasted = await value.evaluate((input) => {{

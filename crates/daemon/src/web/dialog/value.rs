@@ -11,6 +11,7 @@ use super::{
 };
 use crate::{
     operator::{Answer, Given, Known, Occasion, Shown, Typed, suggested_variable},
+    providers::{places_at, places_in_words},
     web::{form::Fields, words::plain},
 };
 
@@ -61,6 +62,9 @@ pub(super) fn around(wanted: &Wanted<'_>) -> Markup {
     html! {
         dl .facts {
             div { dt { "Kept in" } dd { (kept(wanted.secret, wanted.known.and_then(|known| known.kept_at.as_ref()))) } }
+            @if let Some(rule) = wanted.secret.and_then(|secret| secret.metadata.egress.as_ref()) {
+                div { dt { "Goes into" } dd { (places_in_words(rule)) } }
+            }
             @if let (true, Some(days)) = (rotation, every) {
                 div { dt { "Cadence" } dd { "every " (days) " days" } }
             }
@@ -102,7 +106,7 @@ pub(super) fn inputs(wanted: &Wanted<'_>) -> Markup {
                 "The agent never sees it."
             }
         }
-        @if !bound { (destinations(variant)) }
+        @if !bound { (destinations(wanted, variant)) }
         @if !named { (variable(wanted.path, variant)) }
         @if rotation {
             label .tick { input type="checkbox" name="overwrite" required;
@@ -188,17 +192,23 @@ fn choice(wanted: &Wanted<'_>, provider: &Provider, chosen: &Variant) -> Markup 
     }
 }
 
-fn destinations(variant: Option<&Variant>) -> Markup {
+fn destinations(wanted: &Wanted<'_>, variant: Option<&Variant>) -> Markup {
     let egress = variant.and_then(|variant| variant.egress.as_ref());
     let hosts: Vec<String> =
         egress.iter().flat_map(|egress| &egress.to).map(ToString::to_string).collect();
     let hint = egress.and_then(|egress| egress.to_hint.as_deref());
+    let to = egress.map(|egress| egress.to.as_slice()).unwrap_or_default();
+    let places = wanted.path.map(|path| places_at(wanted.providers, path, to));
     html! {
         div .field {
             label for="to" { "Hosts that may receive it" }
             input #to name="to" value=(hosts.join(", ")) placeholder=(hint.unwrap_or("api.example.com"))
                 spellcheck="false" autocapitalize="off" autocomplete="off" aria-describedby="to-help";
             p #to-help .help { "Anywhere else only a placeholder arrives. As long as it is empty, nothing can use it." }
+            @if let (Some(places), false) = (places, to.is_empty()) {
+                p .help { "At these hosts it goes into " (plain(&places)) "." }
+            }
+            p .help { "At hosts of a service that the catalog knows it goes into the places of that service’s tokens, at any other into any part of a request." }
         }
     }
 }

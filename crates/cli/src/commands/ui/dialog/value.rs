@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use keyless_core::{Error, SecretPath};
 use keyless_daemon::{
-    Given, Occasion, Shown, Typed, read_path, suggested_variable,
+    Given, Occasion, Shown, Typed, places_at, places_in_words, read_destinations, read_path,
+    suggested_variable,
     vault::{FormatVerdict, Metadata, Provider, Providers, Secret, Variant},
 };
 use zeroize::Zeroizing;
@@ -136,6 +137,8 @@ impl ValueScene {
     pub(super) fn body(&self, form: &Form) -> Vec<Piece> {
         let kept = self.metadata().map(|metadata| visible(&source_word(&metadata.source)));
         let mut pieces = vec![Piece::fact("Kept in", kept.unwrap_or_else(|| "local".to_owned()))];
+        let rule = self.metadata().and_then(|metadata| metadata.egress.as_ref());
+        pieces.extend(rule.map(|rule| Piece::fact("Goes into", places_in_words(rule))));
         let upkeep = self.metadata().map(|metadata| &metadata.upkeep);
         if self.rotation() {
             let days = upkeep.and_then(|upkeep| upkeep.rotate_every_days);
@@ -165,6 +168,9 @@ impl ValueScene {
 
     /// What is said of the value while it is typed: how long it is, and whether it has the format.
     pub(super) fn caption(&self, form: &Form, field: &Field) -> Option<String> {
+        if field.name == TO {
+            return self.places(form, field);
+        }
         let Kind::Hidden { text, is_shown } = &field.kind else { return None };
         let keys = if *is_shown { "Ctrl-R hide" } else { "Ctrl-R show" };
         if text.is_empty() {
@@ -176,6 +182,13 @@ impl ValueScene {
             FormatVerdict::Unknown => "",
         };
         Some(format!("{} characters{judged}.  {keys}  Ctrl-U empty", text.chars().count()))
+    }
+
+    /// Where in requests the value goes at the hosts that are typed.
+    fn places(&self, form: &Form, field: &Field) -> Option<String> {
+        let to = read_destinations(form.text(TO)).ok().filter(|to| !to.is_empty())?;
+        let places = places_at(&self.providers, &self.path(form).ok()?, &to);
+        Some(format!("{} It goes into {}.", field.help, visible(&places)))
     }
 
     /// What the form says: the value, and what goes with it.
