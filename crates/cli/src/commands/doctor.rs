@@ -1,6 +1,11 @@
 //! `keyless doctor`: whether everything is in order, and what helps.
 
-use std::{collections::BTreeSet, env, fs, path::Path, process::ExitCode};
+use std::{
+    collections::BTreeSet,
+    env, fs,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use anstyle::AnsiColor;
 use keyless_core::{Code, Error, SafeText};
@@ -138,16 +143,20 @@ fn own_logins() -> Option<Check> {
     Some(Check::other("clients.tokens", CheckState::Note, found, remedy))
 }
 
-/// Whether git asks before a commit; nothing outside of a repository.
+/// Whether git asks before a commit and a push; nothing outside of a repository.
 fn hook() -> Option<Check> {
-    let hook = hooks::hook_here()?;
-    let is_ours = fs::read_to_string(&hook).is_ok_and(|text| hooks::is_ours(&text));
-    Some(if is_ours {
-        Check::ok("git.hook", format!("commits are checked ({})", hook.display()))
+    let there = hooks::hooks_here()?;
+    let is_ours = |hook: &PathBuf| fs::read_to_string(hook).is_ok_and(|text| hooks::is_ours(&text));
+    let first = there.first()?;
+    let found = if there.iter().all(is_ours) {
+        let found = format!("commits and pushes are checked ({})", first.display());
+        return Some(Check::ok("git.hook", found));
+    } else if is_ours(first) {
+        "commits of this repository are checked for secrets, but not its merges or pushes"
     } else {
-        let found = "commits of this repository are not checked for secrets";
-        Check::other("git.hook", CheckState::Note, found, "keyless hooks install")
-    })
+        "commits of this repository are not checked for secrets"
+    };
+    Some(Check::other("git.hook", CheckState::Note, found, "keyless hooks install"))
 }
 
 fn words(check: &Check) -> String {

@@ -1,6 +1,7 @@
-//! `keyless hooks`: what git asks before each commit. Nothing here prints a value.
+//! `keyless hooks`: what git asks before each commit and each push. Nothing here prints a value.
 
 mod check;
+mod commits;
 mod git;
 mod install;
 mod search;
@@ -11,9 +12,10 @@ use keyless_core::Error;
 
 use crate::{args::HooksCommand, ui::Ui};
 
-/// The hook before commits of the repository that this folder lies in, there or not.
-pub(super) fn hook_here() -> Option<PathBuf> {
-    git::hooks().ok().map(|folder| folder.join(install::HOOK))
+/// The hooks of the repository that this folder lies in that ours stands for, there or not; before commits first.
+pub(super) fn hooks_here() -> Option<Vec<PathBuf>> {
+    let folder = git::hooks().ok()?;
+    Some(install::HOOKS.iter().map(|name| folder.join(name)).collect())
 }
 
 /// Whether a hook's text is ours.

@@ -109,6 +109,143 @@ fn a_merge_brings_no_secret_in() {
     assert!(!world.home.work().join(".git/hooks/pre-merge-commit").exists());
 }
 
+/// A bare remote beside the repository, which has one commit there and our hooks.
+fn with_remote(world: &World) {
+    git(world, &["init", "-q", "-b", "main"]).ok();
+    git(world, &["init", "-q", "--bare", "../home/remote.git"]).ok();
+    git(world, &["remote", "add", "origin", "../home/remote.git"]).ok();
+    let said = world.keyless(&["hooks", "install"]).run().ok();
+    assert!(said.contains("pre-push"), "{said}");
+    unchecked(world, "one", "fine\n");
+    git(world, &["push", "-q", "-u", "origin", "main"]).ok();
+}
+
+/// A commit that git asked nobody about.
+fn unchecked(world: &World, file: &str, text: &str) -> String {
+    world.home.write(&format!("work/{file}"), text).unwrap();
+    git(world, &["add", "-A"]).ok();
+    git(world, &["commit", "-q", "--no-verify", "-m", file]).ok();
+    git(world, &["rev-parse", "HEAD"]).ok().trim_end().to_owned()
+}
+
+#[test]
+fn a_push_brings_no_secret_that_no_commit_was_asked_about() {
+    let world = World::with_token();
+    with_remote(&world);
+    let brought = unchecked(&world, "config.yaml", &format!("a: 1\nkey: {}\n", token()));
+    unchecked(&world, "config.yaml", &format!("a: 1\nb: 2\nkey: {}\n", token()));
+    // It is gone in the end, and would be pushed all the same.
+    unchecked(&world, "config.yaml", "a: 1\n");
+    let said = git(&world, &["push", "-q"]).exits(1).errors();
+    let row = format!("config.yaml:2 (commit {}): looks like a credential", &brought[..12]);
+    assert!(said.contains(&row) && said.matches("looks like a credential").count() == 1, "{said}");
+    assert!(said.contains("git rebase -i") && !said.contains(&token()), "{said}");
+
+    // The same as a branch that the remote has nothing of, and by name.
+    git(&world, &["push", "-q", "origin", "main:topic"]).exits(1);
+    let seen = world.keyless(&["hooks", "check", "--json", "--commits", "origin/main..main"]).run();
+    let seen = seen.exits(1).json();
+    assert_eq!(seen["data"]["findings"][0]["commit"], json!(brought));
+    assert_eq!(seen["data"]["findings"][0]["line"], json!(2));
+    assert_eq!(seen["data"]["whole"], json!(true));
+
+    // What a later commit says to be no secret is none in an earlier one.
+    unchecked(&world, "config.yaml", &format!("key: {} # keyless:not-a-secret\n", token()));
+    git(&world, &["push", "-q"]).ok();
+    // What is there is not looked at again, and what goes away brings nothing.
+    git(&world, &["push", "-q", "origin", "main:topic"]).ok();
+    git(&world, &["push", "-q", "origin", ":topic"]).ok();
+    unchecked(&world, "config.yaml", &format!("new: {}\n", token()));
+    git(&world, &["push", "-q", "--no-verify"]).ok();
+    unchecked(&world, "two", "fine\n");
+    git(&world, &["push", "-q"]).ok();
+}
+
+/// Of a merge, what neither side has; of a tag, what it stands for.
+#[test]
+fn whatever_is_pushed_is_looked_at() {
+    let world = World::with_token();
+    with_remote(&world);
+    git(&world, &["checkout", "-q", "-b", "side"]).ok();
+    unchecked(&world, "two", "side\n");
+    git(&world, &["checkout", "-q", "main"]).ok();
+    unchecked(&world, "two", "main\n");
+    git(&world, &["merge", "-q", "--no-commit", "side"]).exits(1);
+    let merge = unchecked(&world, "two", &format!("key: {}\n", token()));
+    let said = git(&world, &["push", "-q"]).exits(1).errors();
+    assert!(said.contains(&format!("two:1 (commit {})", &merge[..12])), "{said}");
+    git(&world, &["push", "-q", "origin", "side"]).ok();
+
+    git(&world, &["tag", "-a", "-m", "x", "v1"]).ok();
+    git(&world, &["reset", "-q", "--hard", "origin/main"]).ok();
+    let said = git(&world, &["push", "-q", "--tags"]).exits(1).errors();
+    assert!(said.contains("two:1"), "{said}");
+    // Another object stands in for it here, and is not what would be pushed.
+    let object = git(&world, &["rev-parse", "v1:two"]).ok();
+    let harmless = git(&world, &["rev-parse", "main:one"]).ok();
+    git(&world, &["replace", object.trim_end(), harmless.trim_end()]).ok();
+    git(&world, &["push", "-q", "--tags"]).exits(1);
+    // Somebody else has pushed since: what is there is unknown here.
+    let lines = format!("refs/tags/v1 {merge} refs/heads/main {}\n", "1".repeat(40));
+    let check = ["hooks", "check", "--push", "origin"];
+    world.keyless(&check).stdin(lines.clone()).run().exits(1);
+    let said = world.keyless(&check).stdin("no such line\n").run().exits(2).errors();
+    assert!(said.contains("--commits REVISION"), "{said}");
+}
+
+/// They give nothing away, so only what stands in the end counts.
+#[test]
+fn a_push_brings_no_alias_of_nothing() {
+    let world = World::with_token();
+    with_remote(&world);
+    unchecked(&world, ".env.example", "TOKEN=@secret:team/none/such\n");
+    let last = unchecked(&world, "app.yaml", &format!("token: '@secret:{TOKEN}'\n"));
+    let said = git(&world, &["push", "-q"]).exits(1).errors();
+    assert!(said.contains(".env.example:1 (commit "), "{said}");
+    assert!(said.contains(&format!("app.yaml:1 (commit {}): nothing", &last[..12])), "{said}");
+    unchecked(&world, ".env.example", &format!("TOKEN=@secret:{TOKEN}\n"));
+    unchecked(&world, "app.yaml", "token: from the environment\n");
+    git(&world, &["push", "-q"]).ok();
+}
+
+#[test]
+fn a_hook_before_pushes_that_was_there_gets_gits_lines_too() {
+    let world = World::empty();
+    git(&world, &["init", "-q", "-b", "main"]).ok();
+    let hook = world.home.work().join(".git/hooks/pre-push");
+    let text = "#!/bin/sh\ncat >> ../ran\necho \"$@\" >> ../ran\ntest ! -e forbidden\n";
+    world.home.write("work/.git/hooks/pre-push", text).unwrap();
+    fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
+    with_remote(&world);
+    let ran = fs::read_to_string(world.home.root().join("ran")).unwrap();
+    let expected = [" refs/heads/main ", "origin ../home/remote.git"];
+    assert!(expected.iter().all(|expected| ran.contains(expected)), "{ran}");
+    assert_eq!(ran.lines().count(), 2, "{ran}");
+    unchecked(&world, "two", &format!("key = {}\n", token()));
+    git(&world, &["push", "-q"]).exits(1);
+    git(&world, &["reset", "-q", "--hard", "origin/main"]).ok();
+    unchecked(&world, "forbidden", "the other hook refuses\n");
+    git(&world, &["push", "-q"]).exits(1);
+    world.keyless(&["hooks", "uninstall"]).run().ok();
+    assert_eq!(fs::read_to_string(&hook).unwrap(), text);
+}
+
+/// One that would take for ever is not let through, and says what helps.
+#[test]
+fn a_push_is_looked_through_within_its_time() {
+    let world = World::empty();
+    with_remote(&world);
+    let head = unchecked(&world, "two", "fine\n");
+    let lines = format!("refs/heads/main {head} refs/heads/main {}\n", "0".repeat(40));
+    let check = ["hooks", "check", "--push", "origin", "--within"];
+    let seen = world.keyless(&[&check[..], &["0", "--json"]].concat()).stdin(lines.clone()).run();
+    assert_eq!(seen.exits(1).json()["data"]["whole"], json!(false));
+    let said =
+        world.keyless(&[&check[..], &["0"]].concat()).stdin(lines.clone()).run().exits(1).text();
+    assert!(said.contains("push fewer commits at a time"), "{said}");
+    world.keyless(&[&check[..], &["60"]].concat()).stdin(lines.clone()).run().ok();
+}
+
 /// The finding does not show what it found.
 #[test]
 fn a_files_name_is_no_secret() {
@@ -269,7 +406,7 @@ fn nothing_passes_that_git_does_not_hand_out_as_it_is_committed() {
     assert!(said.contains("git says: "), "{said}");
     fs::remove_file(&kept).unwrap();
     let said = check().exits(3).errors();
-    assert!(said.contains("git has no staged bytes of key"), "{said}");
+    assert!(said.contains("git does not have the bytes of key"), "{said}");
 }
 
 /// Each process takes milliseconds, and a commit may bring thousands of files.

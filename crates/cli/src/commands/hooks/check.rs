@@ -1,6 +1,12 @@
 //! `keyless hooks check`: raw secrets in files, and aliases that nothing resolves.
 
-use std::{borrow::Cow, collections::BTreeSet, env, fs, path::Path, process::ExitCode};
+use std::{
+    borrow::Cow,
+    collections::BTreeSet,
+    env, fs, io,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use keyless_core::{Code, Error, SafeText};
 use keyless_daemon::{
@@ -11,82 +17,135 @@ use keyless_pack::{NOT_A_SECRET, TokenForms, scan, utf16_text};
 use serde::Serialize;
 use serde_json::json;
 
-use super::{super::pack::token_forms, git, search::search};
+use super::{
+    super::pack::token_forms,
+    commits, git,
+    search::{HELD, search, search_long},
+};
 use crate::{args::HooksCheckArgs, ui::Ui, visible::one_line};
+
+/// How much of a commit's name people are shown.
+const SHORT: usize = 12;
 
 /// Something that should not be committed.
 #[derive(Debug, Serialize)]
-struct Found {
-    file: String,
+pub(super) struct Found {
+    pub(super) file: String,
     /// Counted from one; 0 for its name.
-    line: usize,
-    kind: &'static str,
-    what: String,
+    pub(super) line: usize,
+    pub(super) kind: Kind,
+    pub(super) what: String,
+    /// The commit that brings it, where commits are looked through.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) commit: Option<String>,
 }
 
-/// What was looked at and found.
-struct Looking {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Kind {
+    /// An alias of a secret that is not known.
+    Alias,
+    Secret,
+    /// An alias where nothing resolves any.
+    Unresolved,
+}
+
+/// What files are judged by, and how many were.
+pub(super) struct Looking {
     forms: TokenForms,
     known: KnownPaths,
-    found: Vec<Found>,
-    files: usize,
-    /// Aliases of which it can't be told here whether anything resolves them.
-    untold: usize,
+    pub(super) files: usize,
+    /// Aliases of which it can't be told here whether anything resolves them: by file, as they are written.
+    untold: BTreeSet<(String, String)>,
 }
 
 pub(super) async fn run(ui: &Ui, args: &HooksCheckArgs) -> Result<ExitCode, Error> {
-    let here = if args.staged { git::top()? } else { current_folder()? };
     let known = KnownPaths::read(&Places::from_environment()?).await?;
-    let forms = token_forms();
-    let mut looking = Looking { forms, known, found: Vec::new(), files: 0, untold: 0 };
+    let mut looking = Looking { forms: token_forms(), known, files: 0, untold: BTreeSet::new() };
+    if let Some(remote) = &args.push {
+        return commits::run_push(ui, looking, remote, args.within).await;
+    }
+    if !args.commits.is_empty() {
+        return commits::run_commits(ui, looking, &args.commits).await;
+    }
+    let mut found = Vec::new();
     if args.staged {
-        looking.look_at_staged(&here)?;
+        found = looking.look_at_staged(&git::top()?)?;
     }
     for file in &args.files {
         let bytes = fs::read(file).map_err(|error| {
             let place = SafeText::default().as_they_wrote(&file.to_string_lossy());
             Error::with(Code::PathUnusable, place.and(": ").and(error.kind()))
         })?;
-        looking.look(&current_folder()?, file, &bytes)?;
+        found.extend(looking.look(&current_folder()?, file, &bytes)?);
     }
-    let Looking { found, files, untold, .. } = looking;
-    if untold > 0 {
-        let aliases =
-            if untold == 1 { "1 alias was".to_owned() } else { format!("{untold} aliases were") };
-        ui.warn(format!(
-            "{aliases} not looked up: an agent's session does not see which secrets there are"
-        ));
-    }
-    let data = json!({ "files": files, "findings": found });
+    looking.warn_of_untold(ui);
+    let data = json!({ "files": looking.files, "findings": found });
     ui.answer("hooks check", &data, &words(&found));
     Ok(if found.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 impl Looking {
+    /// Says what could not be judged.
+    pub(super) fn warn_of_untold(&self, ui: &Ui) {
+        let aliases = match self.untold.len() {
+            0 => return,
+            1 => "1 alias was".to_owned(),
+            untold => format!("{untold} aliases were"),
+        };
+        ui.warn(format!(
+            "{aliases} not looked up: an agent's session does not see which secrets there are"
+        ));
+    }
+
     /// Looks through what the next commit brings into the working tree `top`.
-    fn look_at_staged(&mut self, top: &Path) -> Result<(), Error> {
-        let files = git::staged()?;
+    fn look_at_staged(&mut self, top: &Path) -> Result<Vec<Found>, Error> {
+        let (files, mut found) = (git::staged()?, Vec::new());
         if files.is_empty() {
-            return Ok(());
+            return Ok(found);
         }
         let mut objects = git::Objects::open()?;
         for staged in &files {
-            match objects.bytes(staged) {
-                Ok(bytes) => self.look(top, &staged.file, &bytes)?,
-                Err(why) => return Err(objects.failure(staged, &why)),
-            }
+            found.extend(match self.look_at_object(&mut objects, &staged.object, &staged.file) {
+                Ok(Looked::Long(found)) => found,
+                Ok(Looked::Whole(bytes)) => self.look(top, &staged.file, &bytes)?,
+                Err(why) => return Err(objects.failure(&staged.file, &why)),
+            });
         }
-        objects.close()
+        objects.close()?;
+        Ok(found)
+    }
+
+    /// Reads a version of a file, or looks through it for secrets as it comes where it is too long to be held.
+    pub(super) fn look_at_object(
+        &mut self,
+        objects: &mut git::Objects,
+        object: &str,
+        file: &Path,
+    ) -> io::Result<Looked> {
+        objects.read(object, |size, bytes| {
+            if size <= HELD as u64 {
+                let mut whole = Vec::new();
+                bytes.read_to_end(&mut whole)?;
+                return Ok(Looked::Whole(whole));
+            }
+            self.files += 1;
+            let mut found = Vec::new();
+            let name = self.look_at_name(file, &mut found);
+            let looks = search_long(&name, bytes, &self.forms, HELD)?;
+            found.extend(looks.into_iter().map(|look| secret(&name, look)));
+            Ok(Looked::Long(found))
+        })
     }
 
     /// Looks at a file's name; gives it as it may be shown.
-    fn look_at_name(&mut self, file: &Path) -> String {
+    fn look_at_name(&self, file: &Path, found: &mut Vec<Found>) -> String {
         let name = file.to_string_lossy();
         let shown: Vec<Cow<'_, str>> = name.split('/').map(|part| self.shown(part)).collect();
         let shown = shown.join("/");
         if shown != name {
             let what = "its name looks like a credential".to_owned();
-            self.found.push(Found { file: shown.clone(), line: 0, kind: "secret", what });
+            found.push(Found::new(&shown, 0, Kind::Secret, what));
         }
         shown
     }
@@ -101,28 +160,28 @@ impl Looking {
     }
 
     /// Looks through a file, whose name is seen from `here`.
-    fn look(&mut self, here: &Path, file: &Path, bytes: &[u8]) -> Result<(), Error> {
+    pub(super) fn look(
+        &mut self,
+        here: &Path,
+        file: &Path,
+        bytes: &[u8],
+    ) -> Result<Vec<Found>, Error> {
         self.files += 1;
-        let name = self.look_at_name(file);
+        let mut found = Vec::new();
+        let name = self.look_at_name(file, &mut found);
         let looks = search(&name, bytes, &self.forms);
-        self.found.extend(looks.into_iter().map(|(line, kind)| Found {
-            file: name.clone(),
-            line,
-            kind: "secret",
-            what: format!("looks like a credential ({kind})"),
-        }));
+        found.extend(looks.into_iter().map(|look| secret(&name, look)));
         let decoded = utf16_text(bytes);
         let Some(text) = decoded.as_deref().or_else(|| std::str::from_utf8(bytes).ok()) else {
-            return Ok(());
+            return Ok(found);
         };
         let lines: Vec<&str> = text.lines().collect();
-        let known: BTreeSet<usize> =
-            self.found.iter().filter(|one| one.file == name).map(|one| one.line).collect();
+        let known: BTreeSet<usize> = found.iter().map(|one| one.line).collect();
         for line in made_up_in(file, text).into_iter().filter(|line| !known.contains(line)) {
             if !lines.get(line - 1).is_some_and(|line| line.contains(NOT_A_SECRET)) {
                 let what =
                     "looks like a credential (a value that nobody typed, or a password)".to_owned();
-                self.found.push(Found { file: name.clone(), line, kind: "secret", what });
+                found.push(Found::new(&name, line, Kind::Secret, what));
             }
         }
         let (whole, is_resolved) = (here.join(file), carries_variables(file));
@@ -140,57 +199,90 @@ impl Looking {
             };
             let (kind, what) = match (&alias.path, resolves) {
                 _ if !is_resolved => (
-                    "unresolved",
+                    Kind::Unresolved,
                     format!(
                         "nothing resolves @secret:{written} in this file: its program takes it for the value"
                     ),
                 ),
                 (_, Some(true)) => continue,
                 (_, None) => {
-                    self.untold += 1;
+                    self.untold.insert((name.clone(), written.clone()));
                     continue;
                 }
                 (Some(path), _) => {
-                    ("alias", format!("@secret:{path} names a secret that is not known here"))
+                    (Kind::Alias, format!("@secret:{path} names a secret that is not known here"))
                 }
                 (None, _) => {
-                    ("alias", format!("@secret:{written} is no path (project/category/name)"))
+                    (Kind::Alias, format!("@secret:{written} is no path (project/category/name)"))
                 }
             };
-            self.found.push(Found { file: name.clone(), line: alias.line, kind, what });
+            found.push(Found::new(&name, alias.line, kind, what));
         }
-        Ok(())
+        Ok(found)
     }
 }
 
+/// What was read of a version of a file.
+pub(super) enum Looked {
+    /// It was looked through already.
+    Long(Vec<Found>),
+    Whole(Vec<u8>),
+}
+
+impl Found {
+    fn new(file: &str, line: usize, kind: Kind, what: String) -> Self {
+        Self { file: file.to_owned(), line, kind, what, commit: None }
+    }
+}
+
+fn secret(name: &str, (line, kind): (usize, Cow<'static, str>)) -> Found {
+    Found::new(name, line, Kind::Secret, format!("looks like a credential ({kind})"))
+}
+
 fn words(found: &[Found]) -> String {
-    let row = |one: &Found| match one.line {
-        0 => format!("{}: {}\n", one_line(&one.file), one.what),
-        line => format!("{}:{line}: {}\n", one_line(&one.file), one.what),
-    };
-    let rows = found.iter().map(row);
-    let mut words: String = rows.collect();
     if found.is_empty() {
         return "Nothing found.\n".to_owned();
     }
-    if found.iter().any(|one| one.kind == "secret") {
+    let mut words = rows(found);
+    if found.iter().any(|one| one.kind == Kind::Secret) {
         words.push_str("Next: keyless secret import FILE --leave aliases, or take the value out and rotate it.\n");
     }
-    if found.iter().any(|one| one.kind == "alias") {
-        words.push_str("Next: keyless secret add PATH, or declare it in .keyless/secrets.toml.\n");
-    }
-    if found.iter().any(|one| one.kind == "unresolved") {
-        words.push_str(
-            "Next: put the alias into a variable (.env, the env of an MCP client), have the program read that, and start it with keyless run.\n",
-        );
-    }
+    words.push_str(&about_aliases(found));
     words.push_str("A line that only looks like one may carry the words ");
     words.push_str(NOT_A_SECRET);
     words.push_str(".\n");
     words
 }
 
-fn current_folder() -> Result<std::path::PathBuf, Error> {
+/// What was found, where.
+pub(super) fn rows(found: &[Found]) -> String {
+    let row = |one: &Found| {
+        let line = if one.line == 0 { String::new() } else { format!(":{}", one.line) };
+        let commit = one
+            .commit
+            .as_deref()
+            .map(|commit| format!(" (commit {})", commit.get(..SHORT).unwrap_or(commit)));
+        let (file, commit) = (one_line(&one.file), commit.unwrap_or_default());
+        format!("{file}{line}{commit}: {}\n", one.what)
+    };
+    found.iter().map(row).collect()
+}
+
+/// What to do about aliases that nothing resolves.
+pub(super) fn about_aliases(found: &[Found]) -> String {
+    let mut words = String::new();
+    if found.iter().any(|one| one.kind == Kind::Alias) {
+        words.push_str("Next: keyless secret add PATH, or declare it in .keyless/secrets.toml.\n");
+    }
+    if found.iter().any(|one| one.kind == Kind::Unresolved) {
+        words.push_str(
+            "Next: put the alias into a variable (.env, the env of an MCP client), have the program read that, and start it with keyless run.\n",
+        );
+    }
+    words
+}
+
+fn current_folder() -> Result<PathBuf, Error> {
     env::current_dir().map_err(|error| {
         Error::with(Code::PathUnusable, SafeText::words("the current folder: ").and(error.kind()))
     })

@@ -1,15 +1,19 @@
 //! What git says of the repository that this folder lies in.
 
+mod commits;
+
 use std::{
     ffi::OsStr,
-    io::{self, BufRead as _, BufReader, ErrorKind, Read as _, Write as _},
+    io::{self, BufRead as _, BufReader, ErrorKind, Read, Write as _},
     os::unix::ffi::OsStrExt as _,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio},
     thread::{self, JoinHandle},
 };
 
 use keyless_core::{Code, Error, SafeText};
+
+pub(super) use self::commits::{Change, Changes, Range, standing};
 
 /// The mode of an entry that is another repository's commit.
 const SUBMODULE: &str = "160000";
@@ -24,6 +28,11 @@ pub(super) fn common() -> Result<PathBuf, Error> {
     one_path(&["rev-parse", "--path-format=absolute", "--git-common-dir"])
 }
 
+/// The working tree's root, or where a repository without one lies.
+pub(super) fn top_or_common() -> Result<PathBuf, Error> {
+    top().or_else(|_| common())
+}
+
 /// Where git looks for hooks, wherever `core.hooksPath` leads.
 pub(super) fn hooks() -> Result<PathBuf, Error> {
     one_path(&["rev-parse", "--path-format=absolute", "--git-path", "hooks"])
@@ -34,7 +43,7 @@ pub(super) struct Staged {
     /// From the working tree's root.
     pub(super) file: PathBuf,
     /// Git's name for its bytes, which none of a file's own can be taken for.
-    object: String,
+    pub(super) object: String,
 }
 
 /// The files that the next commit adds or changes; a submodule is none.
@@ -87,19 +96,16 @@ impl Objects {
             .map_err(|error| not_run(&error))?;
         let wanted = git.stdin.take().expect("it is piped");
         let answers = git.stdout.take().expect("it is piped");
-        let mut errors = git.stderr.take().expect("it is piped");
-        let said = thread::spawn(move || {
-            let mut said = Vec::new();
-            // Whatever came before a fault is told.
-            let _ = errors.read_to_end(&mut said);
-            String::from_utf8_lossy(&said).into_owned()
-        });
+        let said = heard(git.stderr.take().expect("it is piped"));
         Ok(Self { git, wanted, answers: BufReader::new(answers), said })
     }
 
-    /// A file's bytes.
-    pub(super) fn bytes(&mut self, staged: &Staged) -> io::Result<Vec<u8>> {
-        let object = &staged.object;
+    /// Hands a file's bytes to `take`, which is told how many there are; what it leaves is passed over.
+    pub(super) fn read<T>(
+        &mut self,
+        object: &str,
+        take: impl FnOnce(u64, &mut dyn Read) -> io::Result<T>,
+    ) -> io::Result<T> {
         writeln!(self.wanted, "{object}")?;
         self.wanted.flush()?;
         let mut head = String::new();
@@ -111,20 +117,21 @@ impl Objects {
             let absent = head.ends_with(" missing\n");
             return Err(if absent { ErrorKind::NotFound } else { ErrorKind::InvalidData }.into());
         };
-        let mut bytes = Vec::new();
-        self.answers.by_ref().take(size).read_to_end(&mut bytes)?;
+        let mut bytes = self.answers.by_ref().take(size);
+        let taken = take(size, &mut bytes)?;
+        io::copy(&mut bytes, &mut io::sink())?;
         let mut end = [0];
         self.answers.read_exact(&mut end)?;
-        if end == *b"\n" { Ok(bytes) } else { Err(ErrorKind::InvalidData.into()) }
+        if end == *b"\n" { Ok(taken) } else { Err(ErrorKind::InvalidData.into()) }
     }
 
     /// Why a file's bytes did not come: git's own words, if it said any.
-    pub(super) fn failure(self, staged: &Staged, why: &io::Error) -> Error {
+    pub(super) fn failure(self, file: &Path, why: &io::Error) -> Error {
         match self.end() {
             Ok((_, said)) if !said.is_empty() => failed(&said),
             _ => {
-                let file = staged.file.to_string_lossy();
-                let words = SafeText::words("git has no staged bytes of ").as_they_wrote(&file);
+                let file = file.to_string_lossy();
+                let words = SafeText::words("git does not have the bytes of ").as_they_wrote(&file);
                 unusable(words.and(": ").and(why.kind()))
             }
         }
@@ -141,6 +148,16 @@ impl Objects {
         drop((wanted, answers));
         Ok((git.wait()?, said.join().unwrap_or_default()))
     }
+}
+
+/// What comes from there, read beside everything else: a git whose words nobody reads waits.
+fn heard(mut errors: impl Read + Send + 'static) -> JoinHandle<String> {
+    thread::spawn(move || {
+        let mut said = Vec::new();
+        // Whatever came before a fault is told.
+        let _ = errors.read_to_end(&mut said);
+        String::from_utf8_lossy(&said).into_owned()
+    })
 }
 
 fn one_path(arguments: &[&str]) -> Result<PathBuf, Error> {

@@ -18,8 +18,10 @@ use super::git;
 use crate::{args::HooksInstallArgs, ui::Ui};
 
 pub(super) const HOOK: &str = "pre-commit";
-/// What git asks before it makes a commit: a merge without conflicts has a hook of its own.
-const HOOKS: [&str; 2] = [HOOK, "pre-merge-commit"];
+/// Asked before a push: what it brings may have come in where git asked nobody.
+const PUSH: &str = "pre-push";
+/// What git asks before it makes a commit (a merge without conflicts has a hook of its own), and before it sends any.
+pub(super) const HOOKS: [&str; 3] = [HOOK, "pre-merge-commit", PUSH];
 /// How the name of a hook that was there before ends beside ours.
 const BEFORE: &str = ".before-keyless";
 /// The line by which ours is known.
@@ -37,8 +39,8 @@ pub(super) fn install(ui: &Ui, args: &HooksInstallArgs) -> Result<ExitCode, Erro
     }
     if is_huskys(&folder) {
         let words = "husky writes the folder of hooks anew at each install of packages, so ours would be gone: put \
-                     the line `keyless hooks check --staged` into .husky/pre-commit and .husky/pre-merge-commit, which \
-                     husky runs";
+                     the line `keyless hooks check --staged` into .husky/pre-commit and .husky/pre-merge-commit, and \
+                     `keyless hooks check --push \"$1\"` into .husky/pre-push, which husky runs";
         return Err(Error::with(Code::Usage, SafeText::words(words)));
     }
     fs::create_dir_all(&folder).map_err(|error| path_unusable(&folder, &error))?;
@@ -54,8 +56,9 @@ pub(super) fn install(ui: &Ui, args: &HooksInstallArgs) -> Result<ExitCode, Erro
         ),
     });
     let words = format!(
-        "Each commit and each merge is checked ({}).\n{}\
-         git asks no hook when it only moves on (a fast-forward), at cherry-pick and at rebase.\n",
+        "Each commit, each merge and each push is checked ({}).\n{}\
+         git asks no hook of commits when it only moves on (a fast-forward), at cherry-pick and at rebase: what comes in so \
+         is looked at when it is pushed.\n",
         hooks.join(", "),
         of_before.collect::<String>()
     );
@@ -110,8 +113,11 @@ pub(super) fn uninstall(ui: &Ui) -> Result<ExitCode, Error> {
         done.map_err(|error| path_unusable(&hook, &error))?;
     }
     let hook = folder.join(HOOK);
-    let words =
-        if removed { "Commits are no longer checked.\n" } else { "There was no hook of ours.\n" };
+    let words = if removed {
+        "Commits and pushes are no longer checked.\n"
+    } else {
+        "There was no hook of ours.\n"
+    };
     ui.answer(
         "hooks uninstall",
         &json!({ "hook": hook.to_string_lossy(), "removed": removed }),
@@ -139,12 +145,25 @@ fn is_ours(hook: &Path) -> bool {
 fn script(name: &str) -> String {
     let program = env::current_exe().unwrap_or_else(|_| PathBuf::from("keyless"));
     let quoted = program.to_string_lossy().replace('\'', r"'\''");
+    let (run_before, check) = if name == PUSH { ON_PUSH } else { ON_COMMIT };
     format!(
         "#!/bin/sh\n{MARK}\n\
          before=$(dirname \"$0\")/{name}{BEFORE}\n\
-         if [ -x \"$before\" ]; then\n    \"$before\" \"$@\" || exit $?\nfi\n\
+         {run_before}\
          keyless='{quoted}'\n\
          [ -x \"$keyless\" ] || keyless=keyless\n\
-         exec \"$keyless\" hooks check --staged\n"
+         {check}\n"
     )
 }
+
+/// How the hook that was there runs, and then ours.
+const ON_COMMIT: (&str, &str) = (
+    "if [ -x \"$before\" ]; then\n    \"$before\" \"$@\" || exit $?\nfi\n",
+    "exec \"$keyless\" hooks check --staged",
+);
+/// The same with git's lines for both of them; the mark at their end keeps the last line end.
+const ON_PUSH: (&str, &str) = (
+    "lines=$(cat; echo .)\n\
+     if [ -x \"$before\" ]; then\n    printf '%s' \"${lines%.}\" | \"$before\" \"$@\" || exit $?\nfi\n",
+    "printf '%s' \"${lines%.}\" | \"$keyless\" hooks check --push \"$1\" >&2",
+);

@@ -1,6 +1,10 @@
 //! Looks through the whole of a file for raw secrets, however long it is and whatever else is in it.
 
-use std::{borrow::Cow, collections::BTreeSet};
+use std::{
+    borrow::Cow,
+    collections::BTreeSet,
+    io::{self, Read},
+};
 
 use keyless_pack::{TokenForms, scan, utf16_text};
 
@@ -8,6 +12,9 @@ use keyless_pack::{TokenForms, scan, utf16_text};
 const PIECE: usize = 2 * 1024 * 1024;
 /// What a piece has of the one before: a secret may lie across its end, and a private key's body follows its first line.
 const OVERLAP: usize = 64 * 1024;
+
+/// What of a file that comes bit by bit is held at a time.
+pub(super) const HELD: usize = 32 * 1024 * 1024;
 
 /// The lines with what looks like a credential, and what it looks like.
 pub(super) fn search(
@@ -21,6 +28,29 @@ pub(super) fn search(
     }
     look_through(name, bytes, forms, &mut found);
     found
+}
+
+/// The same of a file that is too long to be held: it is looked through as it comes, `most` bytes of it at a time.
+pub(super) fn search_long(
+    name: &str,
+    mut bytes: impl Read,
+    forms: &TokenForms,
+    most: usize,
+) -> io::Result<BTreeSet<(usize, Cow<'static, str>)>> {
+    let (mut found, mut held, mut lines_before) = (BTreeSet::new(), Vec::new(), 0);
+    loop {
+        let kept = held.len();
+        bytes.by_ref().take((most - kept) as u64).read_to_end(&mut held)?;
+        let lines = search(name, &held, forms).into_iter();
+        found.extend(lines.map(|(line, kind)| (lines_before + line, kind)));
+        if held.len() < most {
+            return Ok(found);
+        }
+        // An even number, so that text of two bytes a letter stays such.
+        let next = most - OVERLAP;
+        lines_before += held[..next].split(|byte| *byte == b'\n').count() - 1;
+        held.drain(..next);
+    }
 }
 
 fn look_through(
@@ -108,5 +138,23 @@ mod tests {
         // Across the end of a piece, in a file that is one line.
         let filled = " ".repeat(PIECE - 20);
         assert_eq!(lines(format!("{filled}{token} {filled}").as_bytes()), [1]);
+    }
+
+    #[test]
+    fn a_file_that_is_never_held_whole_is_searched_to_its_end() {
+        const MOST: usize = PIECE;
+        let token = token();
+        let line = "nothing but words in this line of text\n";
+        let much = line.repeat(MOST / line.len() + 1);
+        let at = much.lines().count() + 1;
+        // The key lies across the end of what is held, and behind it.
+        let across = MOST - 20;
+        let text = format!("{}\n{token} {}\n{token}\n", &much[..across - 1], &much[across..]);
+        let seen = search_long("a", text.as_bytes(), &token_forms(), MOST).unwrap();
+        let seen: BTreeSet<usize> = seen.into_iter().map(|(line, _)| line).collect();
+        let lines = |text: &str| text.matches('\n').count();
+        let first = lines(&much[..across - 1]) + 2;
+        assert!(first < at);
+        assert_eq!(seen, BTreeSet::from([first, lines(&text)]));
     }
 }

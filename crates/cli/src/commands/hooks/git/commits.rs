@@ -1,0 +1,213 @@
+//! What commits bring: each version of each file that none of their parents has, oldest first.
+
+use std::{
+    collections::BTreeSet,
+    ffi::OsStr,
+    io::{self, BufRead, BufReader, Write as _},
+    os::unix::ffi::OsStrExt as _,
+    path::PathBuf,
+    process::{Child, ChildStdout, Stdio},
+    thread::JoinHandle,
+};
+
+use keyless_core::{Code, Error, SafeText};
+
+use super::{SUBMODULE, ask, failed, git, heard, not_run, unusable};
+
+/// Commits, as git's own words say which.
+#[derive(Debug, Default)]
+pub(in super::super) struct Range {
+    options: Vec<String>,
+    pub(in super::super) heads: Vec<String>,
+    /// What the other side has.
+    known: Vec<String>,
+}
+
+impl Range {
+    /// Of the lines that git writes to a pre-push hook (`LOCAL-REF LOCAL-OBJECT REMOTE-REF REMOTE-OBJECT`): what is
+    /// pushed and neither the refs that it goes to nor those that were last seen at that remote have.
+    pub(in super::super) fn pushed(remote: &str, lines: &str) -> Result<Self, Error> {
+        let mut range = Self::default();
+        for line in lines.lines().filter(|line| !line.is_empty()) {
+            let [_, local, _, theirs] = line.split(' ').collect::<Vec<_>>()[..] else {
+                let words = "--push reads the lines that git writes to a pre-push hook (LOCAL-REF LOCAL-OBJECT \
+                             REMOTE-REF REMOTE-OBJECT), and one is not such: to look through commits by name, \
+                             keyless hooks check --commits REVISION";
+                return Err(Error::with(Code::Usage, SafeText::words(words)));
+            };
+            // A deletion brings nothing.
+            if !is_none(local) {
+                range.heads.push(local.to_owned());
+            }
+            if !is_none(theirs) {
+                range.known.push(theirs.to_owned());
+            }
+        }
+        // What somebody else has pushed there since is unknown here, and no fault.
+        range.options.push("--ignore-missing".to_owned());
+        // A URL in a remote's place has no refs of its own, and may have letters that mean more in a pattern.
+        if !remote.is_empty() && !remote.contains(['?', '*', '[', '\\', ':']) {
+            range.options.extend(["--not".to_owned(), format!("--remotes={remote}")]);
+            range.options.push("--not".to_owned());
+        }
+        Ok(range)
+    }
+
+    /// Of revisions as `git log` takes them (`main`, `origin/main..HEAD`).
+    pub(in super::super) fn named(revisions: &[String]) -> Result<Self, Error> {
+        let asked = [
+            &["rev-parse", "--revs-only"],
+            &*revisions.iter().map(String::as_str).collect::<Vec<_>>(),
+        ];
+        let named = String::from_utf8_lossy(&ask(&asked.concat())?).into_owned();
+        let (known, heads): (Vec<&str>, Vec<&str>) =
+            named.lines().partition(|revision| revision.starts_with('^'));
+        let known = known.iter().map(|revision| revision[1..].to_owned()).collect();
+        let heads = heads.into_iter().map(str::to_owned).collect();
+        Ok(Self { options: Vec::new(), heads, known })
+    }
+}
+
+/// A version of a file.
+#[derive(Debug)]
+pub(in super::super) struct Change {
+    pub(in super::super) commit: String,
+    pub(in super::super) file: PathBuf,
+    pub(in super::super) object: String,
+}
+
+/// Two gits: one names the commits, one says what each brings. Read as they go, so that neither's list is ever held here.
+pub(in super::super) struct Changes {
+    names: Git,
+    brought: Git,
+    list: BufReader<ChildStdout>,
+    commit: String,
+}
+
+impl Changes {
+    pub(in super::super) fn of(range: &Range) -> Result<Self, Error> {
+        let mut list = git(&["rev-list", "--reverse"]);
+        list.args(&range.options).arg("--stdin").arg("--");
+        let mut names = Git::start(list, Stdio::piped())?;
+        let mut wanted = names.child.stdin.take().expect("it is piped");
+        let heads = range.heads.iter().map(|head| format!("{head}\n"));
+        let known = range.known.iter().map(|known| format!("^{known}\n"));
+        let revisions: String = heads.chain(known).collect();
+        // It reads all of them before it says a word. If it ended first, its own words say why.
+        let _ = wanted.write_all(revisions.as_bytes());
+        drop(wanted);
+        let commits = names.child.stdout.take().expect("it is piped");
+        // Plumbing, since what people set for `log` and `diff` does not count there. Of a merge, what differs from
+        // all that it merges: the rest is some other commit's.
+        let changes = ["diff-tree", "--stdin", "-r", "-c", "--root", "--raw", "-z", "--no-abbrev"];
+        let mut brought = git(&changes);
+        brought.arg("--no-renames");
+        let mut brought = Git::start(brought, commits.into())?;
+        let list = BufReader::new(brought.child.stdout.take().expect("it is piped"));
+        Ok(Self { names, brought, list, commit: String::new() })
+    }
+
+    /// The next version; nothing after the last.
+    pub(in super::super) fn next(&mut self) -> Result<Option<Change>, Error> {
+        while let Some(field) = self.field()? {
+            if field.first() != Some(&b':') {
+                self.commit = String::from_utf8_lossy(&field).into_owned();
+                continue;
+            }
+            let (Some((mode, object)), Some(name)) = (result(&field), self.field()?) else {
+                return Err(unusable(SafeText::words("git diff-tree's list can't be read")));
+            };
+            if mode != SUBMODULE && !is_none(&object) {
+                let file = PathBuf::from(OsStr::from_bytes(&name));
+                return Ok(Some(Change { commit: self.commit.clone(), file, object }));
+            }
+        }
+        self.names.close()?;
+        self.brought.close()?;
+        Ok(None)
+    }
+
+    fn field(&mut self) -> Result<Option<Vec<u8>>, Error> {
+        next_field(&mut self.list).map_err(|error| not_run(&error))
+    }
+}
+
+/// Those of the files that stand in a commit as they are given here; a file is an object and a name.
+pub(in super::super) fn standing(
+    head: &str,
+    files: &BTreeSet<(String, PathBuf)>,
+) -> Result<BTreeSet<(String, PathBuf)>, Error> {
+    let mut git =
+        Git::start(git(&["ls-tree", "-r", "-z", "--full-tree", head, "--"]), Stdio::null())?;
+    let mut list = BufReader::new(git.child.stdout.take().expect("it is piped"));
+    let mut standing = BTreeSet::new();
+    // `MODE TYPE OBJECT`, a tab, then the name.
+    while let Some(entry) = next_field(&mut list).map_err(|error| not_run(&error))? {
+        let Some(tab) = entry.iter().position(|byte| *byte == b'\t') else { continue };
+        let what = String::from_utf8_lossy(&entry[..tab]);
+        let object = what.rsplit(' ').next().unwrap_or_default().to_owned();
+        let file = (object, PathBuf::from(OsStr::from_bytes(&entry[tab + 1..])));
+        if files.contains(&file) {
+            standing.insert(file);
+        }
+    }
+    git.close()?;
+    Ok(standing)
+}
+
+/// A git whose answer is read while it runs; it ends when nobody wants more.
+struct Git {
+    child: Child,
+    said: Option<JoinHandle<String>>,
+}
+
+impl Git {
+    fn start(mut git: std::process::Command, input: Stdio) -> Result<Self, Error> {
+        // What is pushed is the objects themselves, not what stands in for them here.
+        let git = git.env("GIT_NO_REPLACE_OBJECTS", "1").stdin(input);
+        let git = git.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = git.spawn().map_err(|error| not_run(&error))?;
+        let said = child.stderr.take().map(heard);
+        Ok(Self { child, said })
+    }
+
+    /// Fails as it did.
+    fn close(&mut self) -> Result<(), Error> {
+        let status = self.child.wait().map_err(|error| not_run(&error))?;
+        let said = self.said.take().and_then(|said| said.join().ok()).unwrap_or_default();
+        if status.success() { Ok(()) } else { Err(failed(&said)) }
+    }
+}
+
+impl Drop for Git {
+    fn drop(&mut self) {
+        // One that has ended can't be killed, and is waited for only once.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The mode and the object that come of `:MODE… MODE OBJECT… OBJECT STATUS`, with one colon and one of each for every
+/// parent.
+fn result(field: &[u8]) -> Option<(String, String)> {
+    let field = std::str::from_utf8(field).ok()?;
+    let parents = field.bytes().take_while(|byte| *byte == b':').count();
+    let words: Vec<&str> = field[parents..].split(' ').collect();
+    let (mode, object) = (words.get(parents)?, words.get(2 * parents + 1)?);
+    Some(((*mode).to_owned(), (*object).to_owned()))
+}
+
+/// The bytes up to the next zero.
+fn next_field(from: &mut impl BufRead) -> io::Result<Option<Vec<u8>>> {
+    let mut field = Vec::new();
+    from.read_until(0, &mut field)?;
+    if field.pop().is_none() {
+        return Ok(None);
+    }
+    Ok(Some(field))
+}
+
+/// Whether this is git's name for no object.
+fn is_none(object: &str) -> bool {
+    object.bytes().all(|byte| byte == b'0')
+}
