@@ -207,9 +207,7 @@ pub(crate) fn run_remote(folder: &Path, arguments: &[&str]) -> Result<String> {
 /// The bytes of a file in a commit; `None` when it was not there.
 pub(crate) fn show(folder: &Path, revision: &str, path: &str) -> Option<Vec<u8>> {
     let object = format!("{revision}:{path}");
-    let mut command = prepared(folder, &["cat-file", "blob", &object]);
-    let output = command.output().ok()?;
-    output.status.success().then_some(output.stdout)
+    answer(folder, &["cat-file", "blob", &object], patience).ok()
 }
 
 /// The URL of `origin`, where there is one.
@@ -229,6 +227,11 @@ fn call(folder: &Path, arguments: &[&str], patience: Duration) -> Result<String>
             std::io::ErrorKind::NotFound if folder.is_dir() => not_found(folder, arguments),
             _ => PackError::io("run git in", folder, &error),
         },
+    show_within(folder, revision, path, LOCAL)
+}
+
+/// In a partial clone the bytes may have to come from a server.
+fn show_within(folder: &Path, revision: &str, path: &str, patience: Duration) -> Option<Vec<u8>> {
     )?;
     let (output, errors) = (drained(child.stdout.take()), drained(child.stderr.take()));
     let deadline = Instant::now() + patience;
@@ -246,10 +249,16 @@ fn call(folder: &Path, arguments: &[&str], patience: Duration) -> Result<String>
     // What git started may live on and hold the pipes: whoever waits for their end may wait for a silent server.
     let output = match status {
         None => None,
+    let output = answer(folder, arguments, patience)?;
+    Ok(String::from_utf8_lossy(&output).into_owned())
+}
+
+/// What git printed, byte for byte.
+fn answer(folder: &Path, arguments: &[&str], patience: Duration) -> Result<Vec<u8>> {
         Some(status) if status.success() => output.recv_timeout(LAST_WORDS).ok(),
         Some(_) => {
             let errors = errors.recv_timeout(LAST_WORDS).unwrap_or_default();
-            return Err(failed(folder, arguments, errors.trim()));
+            return Err(failed(folder, arguments, String::from_utf8_lossy(&errors).trim()));
         }
     };
     output.ok_or_else(|| {
@@ -276,16 +285,16 @@ fn prepared(folder: &Path, arguments: &[&str]) -> Command {
 }
 
 /// Reads a stream to its end, beside.
-fn drained(stream: Option<impl Read + Send + 'static>) -> Receiver<String> {
-    let (told, text) = mpsc::channel();
+fn drained(stream: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
+    let (told, read) = mpsc::channel();
     thread::spawn(move || {
         let mut bytes = Vec::new();
         if let Some(mut stream) = stream {
             let _ = stream.read_to_end(&mut bytes);
         }
-        told.send(String::from_utf8_lossy(&bytes).into_owned())
+        told.send(bytes)
     });
-    text
+    read
 }
 
 fn not_found(folder: &Path, arguments: &[&str]) -> PackError {
@@ -447,3 +456,37 @@ mod tests {
         assert!(answer.unwrap_err().message().contains("no answer within 1 s"));
     }
 }
+    #[test]
+    fn bytes_that_a_silent_server_has_are_given_up() {
+        let home = tempfile::tempdir().unwrap();
+        let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/a", silent.local_addr().unwrap());
+        let git = |arguments: &[&str]| {
+            let identity = ["-c", "user.name=t", "-c", "user.email=t@example.com"];
+            run(home.path(), &[&identity[..], arguments].concat()).unwrap()
+        };
+        git(&["init", "-q"]);
+        std::fs::write(home.path().join("a"), [0xff, b'a']).unwrap();
+        git(&["add", "a"]);
+        git(&["commit", "-q", "-m", "a"]);
+        assert_eq!(show(home.path(), "HEAD", "a"), Some(vec![0xff, b'a']));
+        assert_eq!(show(home.path(), "HEAD", "b"), None);
+        // A partial clone, which asks its server for what it lacks.
+        let object = git(&["rev-parse", "HEAD:a"]);
+        let (folder, rest) = object.trim().split_at(2);
+        std::fs::remove_file(home.path().join(".git/objects").join(folder).join(rest)).unwrap();
+        for (name, value) in [
+            ("core.repositoryFormatVersion", "1"),
+            ("extensions.partialClone", "origin"),
+            ("remote.origin.promisor", "true"),
+            ("remote.origin.url", &*url),
+        ] {
+            git(&["config", name, value]);
+        }
+        let (told, answer) = mpsc::channel();
+        let folder = home.path().to_owned();
+        let patience = Duration::from_secs(1);
+        thread::spawn(move || told.send(show_within(&folder, "HEAD", "a", patience)));
+        assert_eq!(answer.recv_timeout(Duration::from_secs(30)).expect("it ends"), None);
+    }
+
