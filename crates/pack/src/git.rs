@@ -86,12 +86,15 @@ pub(crate) fn check_place(url: &str) -> std::result::Result<(), String> {
     Ok(())
 }
 
-/// The URL without what may be a credential in it: a user or password before its host, but for the user of ssh's login.
+/// The URL without what may be a credential in it: a user or password before its host, but for `git`, as whom all log in
+/// by ssh. Any other user may be a token.
 fn without_user_info(url: &str) -> String {
     let (scheme, authority, _) = parts(url);
-    match user_info(scheme, authority) {
-        Some(user) => url.replacen(&format!("{user}@"), "", 1),
-        None => url.to_owned(),
+    match authority.rsplit_once('@') {
+        Some((user, _)) if user != "git" || user_info(scheme, authority).is_some() => {
+            url.replacen(&format!("{user}@"), "", 1)
+        }
+        _ => url.to_owned(),
     }
 }
 
@@ -114,8 +117,27 @@ fn with_shown_urls(text: &str) -> String {
             before.trim_end_matches(|c: char| c.is_ascii_alphanumeric() || "+-.".contains(c));
         let end = rest[at..].find(|c: char| c.is_whitespace() || "'\"`<>".contains(c));
         let end = end.map_or(rest.len(), |end| at + end);
-        told.push_str(scheme);
+        told.push_str(&with_shown_logins(scheme));
         told.push_str(&shown_url(&rest[scheme.len()..end]));
+        rest = &rest[end..];
+    }
+    told.push_str(&with_shown_logins(rest));
+    told
+}
+
+/// A text without the logins of `user@host:path` in it; ssh tells its faults with the like.
+fn with_shown_logins(text: &str) -> String {
+    let in_word = |c: char| !c.is_whitespace() && !"'\"`<>()".contains(c);
+    let mut told = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(start) = rest.find(in_word) {
+        let end = rest[start..].find(|c| !in_word(c)).map_or(rest.len(), |end| start + end);
+        let word = &rest[start..end];
+        let is_login = word.split_once('@').is_some_and(|(user, place)| {
+            !user.is_empty() && !user.contains('/') && place.contains(':')
+        });
+        told.push_str(&rest[..start]);
+        told.push_str(&if is_login { shown_url(word) } else { word.to_owned() });
         rest = &rest[end..];
     }
     told.push_str(rest);
@@ -145,12 +167,13 @@ fn parts(url: &str) -> (&str, &str, &str) {
     (scheme, authority, path)
 }
 
-/// What stands before the host, where it is more than the plain user of ssh's login.
+/// What stands before the host, where it is more than the plain user of ssh's login, or a token in that one's place.
 fn user_info<'u>(scheme: &str, authority: &'u str) -> Option<&'u str> {
     let (user, _) = authority.rsplit_once('@')?;
     let by_ssh = matches!(scheme, "" | "ssh" | "git+ssh");
     let plain = !user.is_empty()
-        && user.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-'));
+        && user.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-'))
+        && !credentials::is_token(user);
     (!(by_ssh && plain)).then_some(user)
 }
 
@@ -206,6 +229,11 @@ pub(crate) fn run_remote(folder: &Path, arguments: &[&str]) -> Result<String> {
 
 /// The bytes of a file in a commit; `None` when it was not there.
 pub(crate) fn show(folder: &Path, revision: &str, path: &str) -> Option<Vec<u8>> {
+    show_within(folder, revision, path, LOCAL)
+}
+
+/// In a partial clone the bytes may have to come from a server.
+fn show_within(folder: &Path, revision: &str, path: &str, patience: Duration) -> Option<Vec<u8>> {
     let object = format!("{revision}:{path}");
     answer(folder, &["cat-file", "blob", &object], patience).ok()
 }
@@ -221,17 +249,18 @@ pub(crate) fn origin_of(folder: &Path) -> Option<String> {
 }
 
 fn call(folder: &Path, arguments: &[&str], patience: Duration) -> Result<String> {
+    let output = answer(folder, arguments, patience)?;
+    Ok(String::from_utf8_lossy(&output).into_owned())
+}
+
+/// What git printed, byte for byte.
+fn answer(folder: &Path, arguments: &[&str], patience: Duration) -> Result<Vec<u8>> {
     let mut command = prepared(folder, arguments);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(
         |error| match error.kind() {
             std::io::ErrorKind::NotFound if folder.is_dir() => not_found(folder, arguments),
             _ => PackError::io("run git in", folder, &error),
         },
-    show_within(folder, revision, path, LOCAL)
-}
-
-/// In a partial clone the bytes may have to come from a server.
-fn show_within(folder: &Path, revision: &str, path: &str, patience: Duration) -> Option<Vec<u8>> {
     )?;
     let (output, errors) = (drained(child.stdout.take()), drained(child.stderr.take()));
     let deadline = Instant::now() + patience;
@@ -249,12 +278,6 @@ fn show_within(folder: &Path, revision: &str, path: &str, patience: Duration) ->
     // What git started may live on and hold the pipes: whoever waits for their end may wait for a silent server.
     let output = match status {
         None => None,
-    let output = answer(folder, arguments, patience)?;
-    Ok(String::from_utf8_lossy(&output).into_owned())
-}
-
-/// What git printed, byte for byte.
-fn answer(folder: &Path, arguments: &[&str], patience: Duration) -> Result<Vec<u8>> {
         Some(status) if status.success() => output.recv_timeout(LAST_WORDS).ok(),
         Some(_) => {
             let errors = errors.recv_timeout(LAST_WORDS).unwrap_or_default();
@@ -388,6 +411,12 @@ mod tests {
         ] {
             assert_eq!(check_source(good, "main"), Ok(()), "{good}");
         }
+        let token = format!("ghp_{}", "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8");
+        for url in [format!("{token}@github.com:acme/repo"), format!("ssh://{token}@github.com/a")]
+        {
+            let told = check_source(&url, "main").unwrap_err();
+            assert!(!told.contains(&token), "{told}");
+        }
         let told = check_source("https://me:hunter2@github.com/acme/repo", "main").unwrap_err();
         assert!(!told.contains("hunter2"), "{told}");
         for bad in ["", "--orphan", "a..b", "a b", "x:y"] {
@@ -410,6 +439,9 @@ mod tests {
             ("me:hunter2@h/a", "h/a"),
             ("me:hunter2@h:a/b", "h:a/b"),
             ("git@h:a@b/c", "git@h:a@b/c"),
+            ("hunter2@h:a/b", "h:a/b"),
+            ("ssh://hunter2@h:22/a", "ssh://h:22/a"),
+            ("git://git@h/a", "git://h/a"),
             ("h:@a/b", "h:@a/b"),
             ("h:a/@b", "h:a/@b"),
         ] {
@@ -422,12 +454,13 @@ mod tests {
         let token = format!("ghp_{}", "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8");
         let said = format!(
             "fatal: unable to access 'https://me:hunter2@h.example/a/b/': \
-             https://h.example/{token}/b.git, ssh://git@h/a\nhttp://h/a?private_token=hunter2 (see git+ssh://x:hunter2@h/y)"
+             https://h.example/{token}/b.git, ssh://git@h/a\nhttp://h/a?private_token=hunter2 (see git+ssh://x:hunter2@h/y) \
+             hunter2@h.example: Permission denied, 'x:hunter2@h:a/b' git@h:a, you@h"
         );
         assert_eq!(
             with_shown_urls(&said),
             "fatal: unable to access 'https://h.example/a/b/': https://h.example/…/b.git, ssh://git@h/a\n\
-             http://h/a?… (see git+ssh://h/y)"
+             http://h/a?… (see git+ssh://h/y) h.example: Permission denied, 'h:a/b' git@h:a, you@h"
         );
         let at = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let urls = [
@@ -443,19 +476,6 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_server_that_says_nothing_is_given_up() {
-        let silent = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("http://{}/a/b", silent.local_addr().unwrap());
-        let (told, answer) = mpsc::channel();
-        thread::spawn(move || {
-            let folder = std::env::temp_dir();
-            told.send(call(&folder, &["ls-remote", "--", &url], Duration::from_secs(1)))
-        });
-        let answer = answer.recv_timeout(Duration::from_secs(20)).expect("it ends");
-        assert!(answer.unwrap_err().message().contains("no answer within 1 s"));
-    }
-}
     #[test]
     fn bytes_that_a_silent_server_has_are_given_up() {
         let home = tempfile::tempdir().unwrap();
@@ -490,3 +510,16 @@ mod tests {
         assert_eq!(answer.recv_timeout(Duration::from_secs(30)).expect("it ends"), None);
     }
 
+    #[test]
+    fn a_server_that_says_nothing_is_given_up() {
+        let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/a/b", silent.local_addr().unwrap());
+        let (told, answer) = mpsc::channel();
+        thread::spawn(move || {
+            let folder = std::env::temp_dir();
+            told.send(call(&folder, &["ls-remote", "--", &url], Duration::from_secs(1)))
+        });
+        let answer = answer.recv_timeout(Duration::from_secs(20)).expect("it ends");
+        assert!(answer.unwrap_err().message().contains("no answer within 1 s"));
+    }
+}

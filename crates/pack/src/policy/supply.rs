@@ -66,7 +66,8 @@ pub(super) fn not_allowed(url: &str, supply: &Supply) -> Option<serde_json::Valu
         || (git::check_place(url).is_ok() && supply.remotes.iter().any(allows));
     (!free).then(|| {
         let shown = git::shown_url(url);
-        json!({"remote": shown, "remote_normalized": normalized(&shown), "allowed_git_remotes": supply.remotes})
+        let allowed: Vec<String> = supply.remotes.iter().map(|url| git::shown_url(url)).collect();
+        json!({"remote": shown, "remote_normalized": normalized(&shown), "allowed_git_remotes": allowed})
     })
 }
 
@@ -183,10 +184,12 @@ mod tests {
 
     #[test]
     fn what_is_said_of_a_remote_holds_no_credential() {
-        let supply = Supply { remotes: vec!["github.com/acme".to_owned()], ..Supply::default() };
+        let remotes = ["github.com/acme", "https://me:hunter2@h.example/b", "hunter2@h.example:c"];
+        let supply = Supply { remotes: remotes.map(str::to_owned).to_vec(), ..Supply::default() };
         for url in [
             "https://me:hunter2@h.example/a",
             "https://hunter2@h.example/a",
+            "hunter2@h.example:a/h.example/a",
             "me:hunter2@h.example/a",
         ] {
             let told = not_allowed(url, &supply).unwrap().to_string();
