@@ -60,6 +60,9 @@ pub struct Limits {
     /// How long a client may send nothing of a body that is read whole: it holds its room meanwhile. Default: 30 s, as for a
     /// head.
     pub body_pause: Duration,
+    /// The bytes a second that such a body has to come with on the whole, after two pauses: one that drips would hold its
+    /// room for good. Default: 16 KiB, so that 16 MiB have 18 minutes.
+    pub body_rate: usize,
 }
 
 impl Default for Limits {
@@ -83,6 +86,7 @@ impl Default for Limits {
             whole_bytes: 256 << 20,
             whole_bytes_per_session: 64 << 20,
             body_pause: Duration::from_secs(30),
+            body_rate: 16 << 10,
         }
     }
 }

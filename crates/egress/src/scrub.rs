@@ -43,7 +43,7 @@ use crate::{
     coding::{Coded, Coding, Recoder},
     media_type::media_type,
     passage::PassageError,
-    reading::{Held, Reading},
+    reading::{Gathered, Held, Reading},
     swap::{DIGESTS, MAX_WHOLE, Route, SwapTable, has_lengths_inside},
 };
 
@@ -132,7 +132,7 @@ async fn scrub_body<B>(
     slot: Arc<Slot>,
     reading: &Reading,
     parts: &mut Parts,
-    body: B,
+    mut body: B,
 ) -> Result<ScrubBody<B>, Error>
 where
     B: Body<Data = Bytes> + Unpin,
@@ -152,15 +152,42 @@ where
     let short = body.size_hint().exact().filter(|length| *length <= MAX_WHOLE);
     let short = short.and_then(|length| usize::try_from(length).ok());
     // Where there is no room for it, it streams: the request was done, and its answer is not to be lost.
+    let (mut begun, mut trailers) = (Bytes::new(), None);
     if let Some(held) = short.and_then(|length| reading.hold(length).ok()) {
-        let read = body.collect().await.map_err(|_| broke_off())?;
-        let trailers = read.trailers().cloned();
-        return Ok(scrub_whole(&slot.known(), parts, held, read.to_bytes(), trailers));
+        let mut gathered = Gathered::default();
+        let whole = read(&mut body, reading, &mut gathered, &mut trailers).await?;
+        let data = gathered.into_bytes();
+        if whole {
+            return Ok(scrub_whole(&slot.known(), parts, held, data, trailers));
+        }
+        begun = held.keep(data);
     }
     parts.headers.remove(header::CONTENT_LENGTH);
     remove_digests(&mut parts.headers);
     let scrubbing = Scrubbing::new(slot, None, Lengths::Free).of_messages(&parts.headers);
-    Ok(ScrubBody::changing(body, scrubbing, None))
+    Ok(ScrubBody::changing(body, scrubbing.after(begun), trailers))
+}
+
+/// Reads a body to its end; false where it comes so slowly that it would hold its room for long, and what has come is
+/// better passed on.
+async fn read<B>(
+    body: &mut B,
+    reading: &Reading,
+    gathered: &mut Gathered,
+    trailers: &mut Option<HeaderMap>,
+) -> Result<bool, Error>
+where
+    B: Body<Data = Bytes> + Unpin,
+{
+    let pace = reading.pace();
+    while let Ok(next) = pace.wait(gathered.len(), body.frame()).await {
+        let Some(frame) = next else { return Ok(true) };
+        match frame.map_err(|_| broke_off())?.into_data() {
+            Ok(data) => gathered.add(data),
+            Err(other) => *trailers = other.into_trailers().ok(),
+        }
+    }
+    Ok(false)
 }
 
 /// A coded body is decoded some way before its head is passed on: a server that names a coding and

@@ -19,6 +19,7 @@ use http_body_util::{BodyExt as _, Limited};
 use keyless_core::{Code, Error};
 use serde::de::{self, DeserializeSeed, MapAccess, SeqAccess, Visitor};
 use serde_json::Deserializer;
+use tokio::time::timeout;
 use zeroize::Zeroizing;
 
 use super::Task;
@@ -90,7 +91,9 @@ pub(super) async fn seal(
         return Ok(response.map(Sealed::Untouched));
     }
     let (parts, body) = response.into_parts();
-    let body = Limited::new(body, MAX_ANSWER).collect().await;
+    let most = table.reading().pace().most(MAX_ANSWER);
+    let body = timeout(most, Limited::new(body, MAX_ANSWER).collect()).await;
+    let body = body.map_err(|_| unreadable("it comes too slowly"))?;
     let body = body.map_err(|_| unreadable("it is too long or broke off"))?.to_bytes();
     let plain = plain(&parts.headers, &body)?;
     let mut tokens = Vec::new();

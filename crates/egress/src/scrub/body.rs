@@ -68,6 +68,11 @@ impl Scrubbing {
         Self { unreadable: Some(why), ..Self::new(slot, None, Lengths::Kept) }
     }
 
+    /// The scrub of a body of which this came before.
+    pub(super) fn after(self, begun: Bytes) -> Self {
+        Self { input: begun, ..self }
+    }
+
     /// The scrub of a body that may consist of messages.
     pub(super) fn of_messages(self, headers: &HeaderMap) -> Self {
         Self { messages: Messages::of(headers), ..self }

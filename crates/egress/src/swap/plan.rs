@@ -5,14 +5,13 @@
 //! and the exact new `Content-Length` is sent (many servers don't take chunks). A larger one
 //! streams; when a swap may change its length it is framed anew. Codings are undone and done again.
 
-use core::pin::Pin;
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Version, header, request::Parts};
 use http_body::Body;
-use keyless_core::{Code, Error, Location, SafeText};
-use tokio::time::timeout;
+use http_body_util::BodyExt as _;
+use keyless_core::{Code, Error, Location};
 
 use super::{
     Route,
@@ -27,7 +26,7 @@ use super::{
 };
 use crate::{
     coding::{Coded, Coding, CodingError, Recoder},
-    reading::{Held, Reading},
+    reading::{Gathered, Held, Late, Reading},
 };
 
 /// The largest declared length of a body that is read whole.
@@ -281,43 +280,21 @@ async fn read_within<B>(
 where
     B: Body<Data = Bytes> + Unpin,
 {
-    let mut held = reading.begin();
-    let mut first = Bytes::new();
-    let mut all = Vec::new();
-    let mut trailers = None;
-    loop {
-        let next = core::future::poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx));
-        let next = timeout(reading.pause(), next).await.map_err(|_| paused(reading.pause()))?;
-        let Some(frame) = next else { break };
+    let (mut held, pace) = (reading.begin(), reading.pace());
+    let (mut gathered, mut trailers) = (Gathered::default(), None);
+    while let Some(frame) = pace.wait(gathered.len(), body.frame()).await.map_err(Late::refusal)? {
         match frame.map_err(incomplete)?.into_data() {
             Ok(data) => {
                 held.take(data.len())?;
-                if all.is_empty() && first.is_empty() {
-                    first = data;
-                } else {
-                    if all.is_empty() {
-                        all.extend_from_slice(&first);
-                    }
-                    all.extend_from_slice(&data);
-                }
+                gathered.add(data);
             }
             Err(other) => trailers = other.into_trailers().ok(),
         }
-        if first.len().max(all.len()) as u64 > most {
+        if gathered.len() as u64 > most {
             return Ok(None);
         }
     }
-    let data = match (all.is_empty(), first.is_empty()) {
-        (true, true) => first,
-        (true, false) => held.keep(first),
-        (false, _) => held.keep(all),
-    };
-    Ok(Some((data, trailers)))
-}
-
-fn paused(pause: Duration) -> Error {
-    let words = SafeText::words("nothing more of its body came for ").and(pause.as_secs());
-    Error::with(Code::BadRequest, words.and(" seconds"))
+    Ok(Some((held.keep(gathered.into_bytes()), trailers)))
 }
 
 /// Decodes a small body, unless that makes it large.

@@ -7,9 +7,10 @@ use std::{
 use http_body_util::BodyExt as _;
 use keyless_core::{Code, EgressRule, Signer};
 use keyless_egress::{EngineConfig, Limits};
+use keyless_testkit::{Alpn, OriginOptions, Script, Step, TestCa};
 
 use crate::{
-    scene::{ALLOWED, Answer, PATIENCE, Scene, Setting, comes_true},
+    scene::{ALLOWED, Answer, PATIENCE, Scene, Setting, comes_true, read_rest},
     streams,
 };
 
@@ -176,6 +177,52 @@ fn an_upload_that_is_read_whole_may_not_pause_for_long() {
     assert_eq!((answer.status, answer.refusal()), (400, Some("bad_request")));
     assert!(answer.body.contains("nothing more of its body came for 1 seconds"), "{}", answer.body);
     assert!(scene.allowed.requests().is_empty());
+}
+
+/// One that never pauses for long would hold its room for good.
+#[test]
+fn an_upload_that_is_read_whole_may_not_drip() {
+    let limits =
+        Limits { body_pause: Duration::from_millis(500), body_rate: 1 << 20, ..Limits::default() };
+    let scene = signing(limits);
+    let mut stream = scene.tls(ALLOWED, &[b"http/1.1"]);
+    let head = "POST / HTTP/1.1\r\nhost: allowed.test\r\ncontent-length: 1000\r\n\r\n";
+    stream.write_all(head.as_bytes()).unwrap();
+    let begun = Instant::now();
+    while stream.write_all(b"x").and_then(|()| stream.flush()).is_ok() {
+        assert!(begun.elapsed() < PATIENCE, "it is still read");
+        if scene.refused() == [Code::BadRequest] {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let answer = Answer::parse(&read_rest(&mut stream));
+    assert_eq!((answer.status, answer.refusal()), (400, Some("bad_request")));
+    assert!(answer.body.contains("less than 1048576 bytes a second"), "{}", answer.body);
+    assert!(scene.allowed.requests().is_empty());
+}
+
+/// The request was done, so a slow answer is passed on as it comes and not refused.
+#[test]
+fn an_answer_that_drips_streams_after_a_while() {
+    let ca = TestCa::new();
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 12\r\n\r\n";
+    let script = Script::new([
+        Step::ReadHead,
+        Step::Send(format!("{head}before").into()),
+        Step::Pause(Duration::from_secs(2)),
+        Step::Send("-after".into()),
+    ]);
+    let limits = Limits { body_pause: Duration::from_millis(300), ..Limits::default() };
+    let scene = Scene::of(Setting {
+        allowed: OriginOptions::tls(&ca, &[ALLOWED]).script(script).alpn(Alpn::Http1),
+        config: EngineConfig { limits, ..EngineConfig::default() },
+        ..Setting::with(ca)
+    });
+    let token = format!("x: {}", scene.placeholder);
+    let answer = scene.curl(&["--http1.1", "-H", &token, "https://allowed.test/"]);
+    assert_eq!((answer.status, answer.body.as_str()), (200, "before-after"));
+    assert!(answer.head.contains("transfer-encoding: chunked"), "{}", answer.head);
 }
 
 /// A scene whose key signs what goes to the allowed host.
