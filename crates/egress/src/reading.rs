@@ -76,6 +76,12 @@ impl Reading {
         Held { all: self.all.reserve(), own: self.own.reserve() }
     }
 
+    /// The room of a body that need not be read whole; none where that would leave less than half of it to those that have to.
+    pub(crate) fn spare(&self, bytes: usize) -> Option<Held> {
+        let mut held = self.begin();
+        held.take_spare(bytes).then_some(held)
+    }
+
     /// The room of a body of this many bytes.
     pub(crate) fn hold(&self, bytes: usize) -> Result<Held, Error> {
         let mut held = self.begin();
@@ -125,6 +131,11 @@ impl Held {
             return Err(crowded("by all sessions together"));
         }
         Ok(())
+    }
+
+    /// Takes room for more of a body that need not be read whole, if there is enough to spare.
+    pub(crate) fn take_spare(&mut self, bytes: usize) -> bool {
+        self.own.grow_by_half(bytes) && self.all.grow_by_half(bytes)
     }
 
     /// The bytes, which free the room when they are dropped.

@@ -49,7 +49,15 @@ impl Room {
 impl Place {
     /// Takes so many more, or none if there is no room for all of them.
     pub(crate) fn grow(&mut self, count: usize) -> bool {
-        let most = self.room.most.load(Ordering::Relaxed);
+        self.grow_within(count, self.room.most.load(Ordering::Relaxed))
+    }
+
+    /// The same, as long as half of the room stays free.
+    pub(crate) fn grow_by_half(&mut self, count: usize) -> bool {
+        self.grow_within(count, self.room.most.load(Ordering::Relaxed) / 2)
+    }
+
+    fn grow_within(&mut self, count: usize, most: usize) -> bool {
         let more = |open: usize| open.checked_add(count).filter(|open| *open <= most);
         let grown = self.room.open.fetch_update(Ordering::AcqRel, Ordering::Relaxed, more).is_ok();
         if grown {
@@ -93,5 +101,8 @@ mod tests {
         drop(one);
         assert_eq!(room.open(), 2);
         assert!(other.grow(3));
+        drop(other);
+        let mut spare = room.reserve();
+        assert!(!spare.grow_by_half(3) && spare.grow_by_half(2) && !spare.grow_by_half(1));
     }
 }

@@ -2,8 +2,10 @@
 //! streams through the swap.
 //!
 //! A body of known and small length is read whole, so that refusals come before any byte leaves
-//! and the exact new `Content-Length` is sent (many servers don't take chunks). A larger one
-//! streams; when a swap may change its length it is framed anew. Codings are undone and done again.
+//! and the exact new `Content-Length` is sent (many servers don't take chunks). So is a larger one
+//! that a swap may make longer or shorter, up to 8 MiB and while there is room to spare. What is
+//! larger still, or tells no length, streams; when a swap may change its length it is framed anew.
+//! Codings are undone and done again.
 
 use std::sync::Arc;
 
@@ -31,6 +33,11 @@ use crate::{
 
 /// The largest declared length of a body that is read whole.
 pub(crate) const MAX_WHOLE: u64 = 256 * 1024;
+/// The largest that is read, if there is room to spare, so that its length is still known after the swap: what programs
+/// send to interfaces that want a length. Of more, files aside, there are few, and their servers know chunks.
+const MAX_AHEAD: usize = 8 << 20;
+/// The most placeholders of such a body, since each may become longer; beyond, it streams.
+const MAX_FINDS: usize = 1_000;
 /// The most that a small coded body may become when decoded; beyond, it streams.
 const MAX_DECODED: usize = 4 * 1024 * 1024;
 
@@ -38,6 +45,8 @@ const MAX_DECODED: usize = 4 * 1024 * 1024;
 pub(super) struct Sent<B> {
     pub(super) body: B,
     pub(super) read: Option<(Bytes, Option<HeaderMap>)>,
+    /// What was read of one that turned out to be better streamed.
+    begun: Bytes,
     reading: Reading,
 }
 
@@ -102,52 +111,47 @@ where
         Coded::Opaque if facts.body == BodyInterest::Swap => return Err(Code::BodyCoding.into()),
         Coded::Opaque => return Ok(Plan::Pass(sent)),
     };
-    let escape = Escape::of_body(&head.headers);
     let small = sent.is_small();
     if small {
         sent.read().await?;
+    } else if coding.is_none() && facts.body == BodyInterest::Swap {
+        sent.read_ahead(&head.headers).await?;
     }
-    let Sent { body, read, reading } = sent;
-    let (sent, trailers) = read.unwrap_or_default();
-    let decoded = match coding {
-        Some(coding) if small => decode_whole(coding, &sent).map_err(|error| refused(&error))?,
-        _ => None,
+    let Some((data, trailers)) = sent.read.clone() else {
+        return sent.streamed(facts, head, coding);
     };
-    if !small || (coding.is_some() && decoded.is_none()) {
-        let recoder = coding.map(Recoder::new).transpose().map_err(|error| refused(&error))?;
-        let is_declared = body.size_hint().exact().is_some();
-        let of = if is_declared { Bound::of_declared } else { Bound::of };
-        let bound = of(&head.headers);
-        return Ok(Plan::Stream(Stream {
-            body,
-            begun: sent,
-            trailers,
-            recoder,
-            escape,
-            bound,
-            swappable: Arc::clone(&facts.swappable),
-        }));
+    let decoded = match coding {
+        Some(coding) => match decode_whole(coding, &data).map_err(|error| refused(&error))? {
+            Some(decoded) => Some(decoded),
+            None => return sent.streamed(facts, head, Some(coding)),
+        },
+        None => None,
+    };
+    let mut room = sent.reading.hold(decoded.as_ref().map_or(0, |(plain, _)| plain.len()))?;
+    let plain = decoded.as_ref().map_or(&data[..], |(plain, _)| plain);
+    let escape = Escape::of_body(&head.headers);
+    let mut finds = find(table, plain, escape);
+    if !small && !finds.is_empty() {
+        if finds.len() > MAX_FINDS || !room.take_spare(data.len()) {
+            return sent.streamed(facts, head, None);
+        }
+    } else if !finds.is_empty() {
+        room.take(data.len())?;
     }
-    let mut room = reading.hold(decoded.as_ref().map_or(0, |(plain, _)| plain.len()))?;
-    let plain = decoded.as_ref().map_or(&sent[..], |(plain, _)| plain);
     if let Some(secret) = Lookout::new(escape).look(table, plain) {
         ledger.refuse_hidden(secret, Location::Body)?;
     }
-    let mut finds = find(table, plain, escape);
     judge(&mut finds, Location::Body, ledger)?;
     let bound = Bound::of(&head.headers);
     if !finds.is_empty() && bound == Bound::Digest {
         return Err(Code::BodyDigest.into());
     }
-    if !finds.is_empty() {
-        room.take(sent.len())?;
-    }
-    Ok(Plan::Whole(Whole { sent, decoded, finds, bound, trailers, room }))
+    Ok(Plan::Whole(Whole { sent: data, decoded, finds, bound, trailers, room }))
 }
 
 impl<B: Body<Data = Bytes> + Unpin> Sent<B> {
     pub(super) fn new(body: B, reading: &Reading) -> Self {
-        Self { body, read: None, reading: reading.clone() }
+        Self { body, read: None, begun: Bytes::new(), reading: reading.clone() }
     }
 
     /// All of the body, if it was read before.
@@ -168,6 +172,36 @@ impl<B: Body<Data = Bytes> + Unpin> Sent<B> {
         Ok(())
     }
 
+    /// Reads a longer one whose length a swap may change, if it says its length, there is room to spare and it comes at
+    /// its pace.
+    async fn read_ahead(&mut self, headers: &HeaderMap) -> Result<(), Error> {
+        let declared =
+            self.body.size_hint().exact().and_then(|length| usize::try_from(length).ok());
+        let Some(length) = declared.filter(|length| *length <= MAX_AHEAD) else { return Ok(()) };
+        if Bound::of_declared(headers) != Bound::No {
+            return Ok(());
+        }
+        let Some(held) = self.reading.spare(length) else { return Ok(()) };
+        let pace = self.reading.pace();
+        let mut all = Vec::with_capacity(length);
+        let mut trailers = None;
+        let whole = loop {
+            let Ok(next) = pace.wait(all.len(), self.body.frame()).await else { break false };
+            let Some(frame) = next else { break true };
+            match frame.map_err(incomplete)?.into_data() {
+                Ok(data) => all.extend_from_slice(&data),
+                Err(other) => trailers = other.into_trailers().ok(),
+            }
+        };
+        let data = held.keep(all);
+        if whole {
+            self.read = Some((data, trailers));
+        } else {
+            self.begun = data;
+        }
+        Ok(())
+    }
+
     /// Reads a body that has to be known as a whole, whether it says its length or not. False where
     /// it is longer than `most`: not all of it is to be had any more, so its request is refused.
     pub(super) async fn read_up_to(&mut self, most: u64) -> Result<bool, Error> {
@@ -182,6 +216,28 @@ impl<B: Body<Data = Bytes> + Unpin> Sent<B> {
 
     fn is_empty(&self) -> bool {
         self.read.is_none() && self.body.is_end_stream()
+    }
+
+    /// The plan of one that is swapped as it passes, what was read of it first.
+    fn streamed(
+        self,
+        facts: &Facts,
+        head: &Parts,
+        coding: Option<Coding>,
+    ) -> Result<Plan<B>, Error> {
+        let (begun, trailers) = self.read.unwrap_or((self.begun, None));
+        let recoder = coding.map(Recoder::new).transpose().map_err(|error| refused(&error))?;
+        let is_declared = self.body.size_hint().exact().is_some();
+        let of = if is_declared { Bound::of_declared } else { Bound::of };
+        Ok(Plan::Stream(Stream {
+            body: self.body,
+            begun,
+            trailers,
+            recoder,
+            escape: Escape::of_body(&head.headers),
+            bound: of(&head.headers),
+            swappable: Arc::clone(&facts.swappable),
+        }))
     }
 }
 
@@ -219,13 +275,17 @@ impl<B: Body<Data = Bytes> + Unpin> Plan<B> {
 
 impl Whole {
     fn splice<B>(self, values: &Values, headers: &mut HeaderMap) -> Result<SwapBody<B>, Error> {
-        let Self { sent, decoded, finds, bound, trailers, room } = self;
+        let Self { sent, decoded, finds, bound, trailers, mut room } = self;
+        let mut longer: usize = 0;
         for Find { range, secret, .. } in &finds {
-            bound.check(range.len(), values.open(*secret)?.len())?;
+            let value = values.open(*secret)?;
+            bound.check(range.len(), value.len())?;
+            longer += value.len().saturating_sub(range.len());
         }
         if finds.is_empty() {
             return Ok(SwapBody::whole(sent, trailers));
         }
+        room.take(longer)?;
         let swapped = match decoded {
             None => splice(&sent, &finds, values)?.to_vec(),
             Some((plain, mut recoder)) => {

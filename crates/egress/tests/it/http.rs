@@ -4,9 +4,10 @@ use std::{
 };
 
 use keyless_core::{Code, Location, Locations};
+use keyless_egress::{EngineConfig, Limits};
 use keyless_testkit::{Alpn, OriginOptions, Script, Snapshot, Step, TestCa};
 
-use crate::scene::{ALLOWED, PATIENCE, Scene, Setting, read_head};
+use crate::scene::{ALLOWED, Answer, PATIENCE, Scene, Setting, comes_true, read_head, read_rest};
 
 fn scene_speaking(alpn: Alpn) -> Scene {
     let ca = TestCa::new();
@@ -472,12 +473,11 @@ fn parallel_requests_reuse_what_others_have_left() {
     assert!(connections <= 20, "{connections} connections for 8 requests at a time");
 }
 
-/// Servers that take files take few without a length: one that streams and has none to be put in keeps it.
+/// Many servers take what tells no length for empty, or refuse it.
 #[test]
-fn a_large_file_keeps_its_length_and_data_that_may_change_does_not() {
+fn what_says_its_length_has_one_upstream() {
     let scene = Scene::new();
     let file = scene.path("file");
-    std::fs::write(&file, vec![b'x'; 300_000]).unwrap();
     let data = format!("@{}", file.display());
     let sent = |kind: &str, more: &[&str]| {
         let content_type = format!("content-type: {kind}");
@@ -487,21 +487,57 @@ fn a_large_file_keeps_its_length_and_data_that_may_change_does_not() {
         let request = scene.allowed.requests().pop().unwrap();
         (request.header("content-length"), request.header("transfer-encoding"))
     };
-    let kept = (Some("300000".to_owned()), None);
-    for kind in [
+    let of = |length: usize| (Some(length.to_string()), None);
+    let files = [
         "application/octet-stream",
         "application/zip",
         "image/png",
         "application/x-git-receive-pack-request",
-    ] {
-        assert_eq!(sent(kind, &[]), kept, "{kind}");
+    ];
+    let data =
+        ["application/json", "text/plain", "application/x-www-form-urlencoded", "image/svg+xml"];
+    std::fs::write(&file, vec![b'x'; 300_000]).unwrap();
+    for kind in files.iter().chain(&data) {
+        assert_eq!(sent(kind, &[]), of(300_000), "{kind}");
+    }
+    std::fs::write(&file, [vec![b'x'; 300_000], scene.placeholder.clone().into()].concat())
+        .unwrap();
+    for version in ["--http1.1", "--http2"] {
+        let swapped = 300_000 + scene.canary.value().len();
+        assert_eq!(sent("application/json", &[version]), of(swapped), "{version}");
+    }
+    // A file keeps its length however long it is, and data that may change has none from some length on.
+    std::fs::write(&file, vec![b'x'; 9 << 20]).unwrap();
+    for kind in files {
+        assert_eq!(sent(kind, &[]), of(9 << 20), "{kind}");
     }
     let unsigned = ["-H", "x-amz-content-sha256: UNSIGNED-PAYLOAD"];
-    assert_eq!(sent("text/plain", &unsigned), kept);
+    assert_eq!(sent("text/plain", &unsigned), of(9 << 20));
     let has_length = |(length, _): (Option<String>, Option<String>)| length.is_some();
-    for kind in
-        ["application/json", "text/plain", "application/x-www-form-urlencoded", "image/svg+xml"]
-    {
+    for kind in data {
         assert!(!has_length(sent(kind, &[])), "{kind}");
     }
+}
+
+/// One that pauses goes on as it comes, as do those that tell no length.
+#[test]
+fn what_says_its_length_and_does_not_come_streams() {
+    let limits = Limits { body_pause: Duration::from_millis(300), ..Limits::default() };
+    let scene = Scene::of(Setting {
+        config: EngineConfig { limits, ..EngineConfig::default() },
+        ..Setting::default()
+    });
+    let mut stream = scene.tls(ALLOWED, &[b"http/1.1"]);
+    let (first, last) = ("x".repeat(300_000), format!("{}-end", scene.placeholder));
+    let length = first.len() + last.len();
+    let head = "POST /sink HTTP/1.1\r\nhost: allowed.test\r\nconnection: close\r\ncontent-type: text/plain";
+    stream
+        .write_all(format!("{head}\r\ncontent-length: {length}\r\n\r\n{first}").as_bytes())
+        .unwrap();
+    assert!(comes_true(|| !scene.allowed.recorded().is_empty()), "its head goes before its end");
+    stream.write_all(last.as_bytes()).unwrap();
+    assert_eq!(Answer::parse(&read_rest(&mut stream)).status, 200);
+    let request = scene.allowed.requests().pop().unwrap();
+    assert!(request.body.ends_with(format!("x{}-end", scene.canary.value()).as_bytes()));
+    assert_eq!(request.body.len(), first.len() + scene.canary.value().len() + 4);
 }

@@ -5,6 +5,7 @@ use proptest::{collection::vec, option, prelude::*, sample::select};
 
 use super::*;
 use crate::{
+    Limits,
     coding::{
         Coding,
         tests::{coded, decoded},
@@ -174,15 +175,57 @@ fn head_and_small_body_are_released_together() {
 }
 
 #[test]
+fn a_body_of_some_megabytes_has_a_length_after_the_swap() {
+    let bench = bench();
+    let p = bench.placeholder(0);
+    for (word, becomes) in [(p, VALUE), ("nothing", "nothing")] {
+        let text = |word: &str| [vec![b'x'; 4 << 20], word.into(), vec![b'y'; 2 << 20]].concat();
+        let mut request = post("text/plain", None, Chunks::cut(&text(word), &[16_384; 400], true));
+        request.headers_mut().insert("x-key", p.parse().unwrap());
+        let got = swapped(&bench, "api.test", request).unwrap();
+        assert_eq!(got.headers()[CONTENT_LENGTH], text(becomes).len().to_string());
+        assert!(!got.headers().contains_key(TRANSFER_ENCODING));
+        assert!(*got.body() == text(becomes));
+    }
+    let calls = bench.broker.calls.lock().unwrap();
+    assert_eq!(calls[0].1, [Location::Header, Location::Body], "released together");
+}
+
+#[test]
 fn a_large_body_streams_and_is_framed_anew() {
     let bench = bench();
-    let text = [vec![b'x'; 300_000], bench.placeholder(0).into(), vec![b'y'; 300_000]].concat();
-    let request = post("text/plain", None, Chunks::cut(&text, &[16_384; 40], true));
-    let got = swapped(&bench, "api.test", request).unwrap();
-    assert!(!got.headers().contains_key(CONTENT_LENGTH));
-    assert_eq!(got.headers()[TRANSFER_ENCODING], "chunked");
-    let expected = [vec![b'x'; 300_000], VALUE.into(), vec![b'y'; 300_000]].concat();
-    assert!(*got.body() == expected);
+    let p = bench.placeholder(0);
+    let long = [vec![b'x'; 8 << 20], p.into(), vec![b'y'; 300_000]].concat();
+    let full_of_them = p.repeat(10_000).into_bytes();
+    let short = [vec![b'x'; 300_000], p.into(), vec![b'y'; 300_000]].concat();
+    for (text, exact) in [(long, true), (full_of_them, true), (short, false)] {
+        let request = post("text/plain", None, Chunks::cut(&text, &[16_384; 40], exact));
+        let got = swapped(&bench, "api.test", request).unwrap();
+        assert!(!got.headers().contains_key(CONTENT_LENGTH));
+        assert_eq!(got.headers()[TRANSFER_ENCODING], "chunked");
+        let expected = String::from_utf8(text).unwrap().replace(p, VALUE);
+        assert!(*got.body() == expected.into_bytes());
+    }
+}
+
+/// Room for those that have to be read whole is not taken by those that need not.
+#[test]
+fn a_large_body_streams_while_there_is_little_room() {
+    let bench = bench();
+    let text = [vec![b'x'; 600_000], bench.placeholder(0).into()].concat();
+    let send = || {
+        let request = post("text/plain", None, Chunks::cut(&text, &[16_384; 40], true));
+        let got = swapped(&bench, "api.test", request).unwrap();
+        assert!(got.body().ends_with(VALUE.as_bytes()));
+        got.headers().contains_key(CONTENT_LENGTH)
+    };
+    let half = Limits::default().whole_bytes_per_session / 2;
+    for (taken, is_known) in [(half - 2_000_000, true), (half - 1_000_000, false), (half, false)] {
+        let held = bench.table.reading().hold(taken).unwrap();
+        assert_eq!(send(), is_known, "{taken}");
+        drop(held);
+    }
+    assert!(send(), "all of it is free again");
 }
 
 #[test]
@@ -227,7 +270,7 @@ fn a_digest_keeps_the_length_since_it_forbids_a_swap() {
 #[test]
 fn untouched_large_bodies_are_not_copied() {
     let bench = bench();
-    let chunks = Chunks::cut(&vec![b'x'; 400_000], &[100_000; 4], true);
+    let chunks = Chunks::cut(&vec![b'x'; 400_000], &[100_000; 4], false);
     let frames = run(async {
         let authority = authority("api.test");
         let route = route(&authority);
