@@ -171,6 +171,12 @@ impl EgressRule {
             && request_rule::look_into(self.allow.iter().chain(&self.ask), at, request)
     }
 
+    /// Whether the rules would say something else if a form in the body had the server take another method.
+    pub fn minds_method(&self, at: &Authority, request: &RequestFacts) -> bool {
+        let rules = (&self.allow[..], &self.ask[..], self.otherwise);
+        self.rules(&at.host) && request_rule::minds_method(rules, at, request)
+    }
+
     /// Which words of the rule decide about a request to `authority`, for the log.
     pub fn deciding_words(
         &self,

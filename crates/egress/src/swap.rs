@@ -21,6 +21,7 @@ mod client_key;
 mod digest;
 mod escape;
 mod find;
+mod form;
 mod head;
 mod hidden;
 mod inject;

@@ -50,20 +50,23 @@ pub enum Otherwise {
 /// What one request says of itself, as far as rules look.
 #[derive(Clone, Debug, Default)]
 pub struct RequestFacts {
-    /// The method, and those that a header would have the server take in its place.
+    /// The method, and those that a header, a parameter or a form would have the server take in its place.
     pub methods: Vec<String>,
     /// The path as it was sent, without its query.
     pub path: String,
     /// A header names another path, which some servers would take.
     pub has_other_path: bool,
+    /// A form in the body may have the server take another method, and could not be read.
+    pub has_unread_form: bool,
     /// What the body calls, where it was looked into.
     pub calls: BodyCalls,
 }
 
 /// Headers by which frameworks take another method than the request line's.
 const METHODS: [&str; 3] = ["x-http-method", "x-http-method-override", "x-method-override"];
-/// The parameter of a query by which they do.
+/// The parameter of a query or form by which they do.
 const METHOD: &[u8] = b"_method";
+const UNREAD_FORM: &str = "a form in its body may name another method (`_method`) and can't be looked into; send at most 8 MiB, as plain UTF-8, or have a rule allow every method there (`*`)";
 /// The longest name of one that is looked at.
 const MAX_NAME: usize = 64;
 /// Headers by which servers take another path (IIS, Symfony and their heirs).
@@ -89,21 +92,29 @@ impl RequestFacts {
             }
             has_other_path |= PATHS.contains(&name.as_str());
         }
+        let path = path.to_owned();
+        let mut said = Self { methods, path, has_other_path, ..Self::default() };
+        said.add_parameters(parameters);
+        said
+    }
+
+    /// Counts the methods that parameters, decoded, would have the server take: those of a form in the body, too.
+    pub fn add_parameters(&mut self, parameters: impl IntoIterator<Item = (Vec<u8>, Vec<u8>)>) {
         for (name, value) in parameters {
             // Some part them by a semicolon, too.
+            let name = name.rsplit(|byte| *byte == b';').next().unwrap_or_default();
             let mut rest = value.split(|byte| *byte == b';');
             let first = rest.next().unwrap_or_default();
-            if is_method(&name) {
-                methods.push(said_in_capitals(first));
+            if is_method(name) {
+                self.methods.push(said_in_capitals(first));
             }
             for other in rest {
                 let at = other.iter().position(|byte| *byte == b'=').unwrap_or(other.len());
                 if is_method(&other[..at]) {
-                    methods.push(said_in_capitals(other.get(at + 1..).unwrap_or_default()));
+                    self.methods.push(said_in_capitals(other.get(at + 1..).unwrap_or_default()));
                 }
             }
         }
-        Self { methods, path: path.to_owned(), has_other_path, calls: BodyCalls::default() }
     }
 }
 
@@ -248,6 +259,9 @@ pub(super) fn judge(
     let Some(path) = PathReadings::of(&request.path) else {
         return Said::Deny("servers could read its path in other ways");
     };
+    if request.has_unread_form && minds_method((allow, ask, otherwise), at, request) {
+        return Said::Deny(UNREAD_FORM);
+    }
     let case = |method, reading| Case { at, method, path: &path, reading, calls: &request.calls };
     let cases = || {
         let readings = 0..path.len();
@@ -262,6 +276,25 @@ pub(super) fn judge(
         (false, Otherwise::Ask) => Said::Ask,
         (false, Otherwise::Deny) => Said::Deny("no allow rule names it"),
     }
+}
+
+/// Whether it would be judged otherwise if a form in its body had the server take another method.
+pub(super) fn minds_method(
+    rules: (&[RequestRule], &[RequestRule], Otherwise),
+    at: &Authority,
+    request: &RequestFacts,
+) -> bool {
+    let mut with = RequestFacts { has_unread_form: false, ..request.clone() };
+    let said = judge(rules, at, &with);
+    let (allow, ask, _) = rules;
+    let named = allow.iter().chain(ask).flat_map(RequestRule::methods).map(String::as_str);
+    // And one that no rule names.
+    named.chain([""]).any(|method| {
+        with.methods.push(method.to_owned());
+        let other = judge(rules, at, &with);
+        with.methods.pop();
+        other != said
+    })
 }
 
 /// The words that [`judge`] goes by for a request to `at`; none where no line names it and none has
@@ -553,6 +586,30 @@ mod tests {
         let elsewhere = RequestFacts { has_other_path: true, ..facts("GET", "/a") };
         assert!(!allowed(&["* /**"], &elsewhere));
         assert!(allowed(&[], &elsewhere));
+    }
+
+    #[test]
+    fn a_form_that_cannot_be_read_counts_where_methods_do() {
+        let unread = |method, path| RequestFacts { has_unread_form: true, ..facts(method, path) };
+        let allow = ["POST /a", "* /b", "POST,DELETE /c", "* /d"];
+        let ask = ["DELETE /d"];
+        let say = |path| said(&allow, &ask, Otherwise::Deny, &unread("POST", path));
+        assert_eq!((say("/a"), say("/b")), (Said::Deny(UNREAD_FORM), Said::Allow));
+        assert_eq!((say("/c"), say("/d")), (Said::Deny(UNREAD_FORM), Said::Deny(UNREAD_FORM)));
+        assert_eq!(say("/e"), Said::Deny("no allow rule names it"));
+        assert!(allowed(&[], &unread("POST", "/a")));
+    }
+
+    #[test]
+    fn parameters_name_methods_in_every_spelling() {
+        let methods = |name: &str, value: &str| {
+            let mut request = facts("POST", "/a");
+            request.add_parameters([(name.into(), value.into())]);
+            request.methods.split_off(1)
+        };
+        assert_eq!(methods("_method", " delete"), ["DELETE"]);
+        assert_eq!(methods("a;_method", "PUT;_method=PATCH"), ["PUT", "PATCH"]);
+        assert_eq!(methods("method", "PUT"), [""; 0]);
     }
 
     #[test]

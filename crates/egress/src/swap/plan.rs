@@ -35,7 +35,7 @@ use crate::{
 pub(crate) const MAX_WHOLE: u64 = 256 * 1024;
 /// The largest that is read, if there is room to spare, so that its length is still known after the swap: what programs
 /// send to interfaces that want a length. Of more, files aside, there are few, and their servers know chunks.
-const MAX_AHEAD: usize = 8 << 20;
+pub(crate) const MAX_AHEAD: usize = 8 << 20;
 /// The most placeholders of such a body, since each may become longer; beyond, it streams.
 const MAX_FINDS: usize = 1_000;
 /// The most that a small coded body may become when decoded; beyond, it streams.
@@ -101,15 +101,15 @@ where
     B: Body<Data = Bytes> + Unpin,
 {
     if facts.body == BodyInterest::None || sent.is_empty() {
-        return Ok(Plan::Pass(sent));
+        return sent.passed(facts, head);
     }
     let coding = match Coded::of(&head.headers) {
         Coded::Identity => None,
         // What is coded within S3's framing can't be looked into, and nothing may be put in.
-        _ if is_chunk_framed(&head.headers) => return Ok(Plan::Pass(sent)),
+        _ if is_chunk_framed(&head.headers) => return sent.passed(facts, head),
         Coded::By(coding) => Some(coding),
         Coded::Opaque if facts.body == BodyInterest::Swap => return Err(Code::BodyCoding.into()),
-        Coded::Opaque => return Ok(Plan::Pass(sent)),
+        Coded::Opaque => return sent.passed(facts, head),
     };
     let small = sent.is_small();
     if small {
@@ -161,13 +161,14 @@ impl<B: Body<Data = Bytes> + Unpin> Sent<B> {
 
     /// Whether the body was read, or says that it is short.
     pub(super) fn is_small(&self) -> bool {
-        self.read.is_some() || self.body.size_hint().exact().is_some_and(|n| n <= MAX_WHOLE)
+        let is_short = || self.body.size_hint().exact().is_some_and(|n| n <= MAX_WHOLE);
+        self.read.is_some() || (self.begun.is_empty() && is_short())
     }
 
     /// Reads a body that is short.
     pub(super) async fn read(&mut self) -> Result<(), Error> {
         if self.read.is_none() {
-            self.read = read_within(&mut self.body, u64::MAX, &self.reading).await?;
+            self.read_within(u64::MAX).await?;
         }
         Ok(())
     }
@@ -203,19 +204,49 @@ impl<B: Body<Data = Bytes> + Unpin> Sent<B> {
     }
 
     /// Reads a body that has to be known as a whole, whether it says its length or not. False where
-    /// it is longer than `most`: not all of it is to be had any more, so its request is refused.
+    /// it is longer than `most`.
     pub(super) async fn read_up_to(&mut self, most: u64) -> Result<bool, Error> {
         if self.is_empty() {
             self.read = Some((Bytes::new(), None));
         }
         if self.read.is_none() && self.body.size_hint().lower() <= most {
-            self.read = read_within(&mut self.body, most, &self.reading).await?;
+            self.read_within(most).await?;
         }
         Ok(self.read.is_some())
     }
 
+    /// Reads on with trailers, to the end or until there are more than `most` bytes.
+    async fn read_within(&mut self, most: u64) -> Result<(), Error> {
+        let (mut held, pace) = (self.reading.begin(), self.reading.pace());
+        let (mut gathered, mut trailers) = (Gathered::default(), None);
+        let begun = core::mem::take(&mut self.begun);
+        held.take(begun.len())?;
+        gathered.add(begun);
+        while gathered.len() as u64 <= most {
+            let next = pace.wait(gathered.len(), self.body.frame()).await.map_err(Late::refusal)?;
+            let Some(frame) = next else {
+                self.read = Some((held.keep(gathered.into_bytes()), trailers));
+                return Ok(());
+            };
+            match frame.map_err(incomplete)?.into_data() {
+                Ok(data) => {
+                    held.take(data.len())?;
+                    gathered.add(data);
+                }
+                Err(other) => trailers = other.into_trailers().ok(),
+            }
+        }
+        self.begun = held.keep(gathered.into_bytes());
+        Ok(())
+    }
+
     fn is_empty(&self) -> bool {
         self.read.is_none() && self.body.is_end_stream()
+    }
+
+    /// The plan of one that nothing is done to.
+    fn passed(self, facts: &Facts, head: &Parts) -> Result<Plan<B>, Error> {
+        if self.begun.is_empty() { Ok(Plan::Pass(self)) } else { self.streamed(facts, head, None) }
     }
 
     /// The plan of one that is swapped as it passes, what was read of it first.
@@ -329,32 +360,6 @@ pub(super) fn refused(error: &CodingError) -> Error {
 
 fn incomplete<E>(_: E) -> Error {
     Error::with(Code::BadRequest, "the body did not arrive whole".into())
-}
-
-/// Reads a body with its trailers; none where it has more than `most` bytes.
-async fn read_within<B>(
-    body: &mut B,
-    most: u64,
-    reading: &Reading,
-) -> Result<Option<(Bytes, Option<HeaderMap>)>, Error>
-where
-    B: Body<Data = Bytes> + Unpin,
-{
-    let (mut held, pace) = (reading.begin(), reading.pace());
-    let (mut gathered, mut trailers) = (Gathered::default(), None);
-    while let Some(frame) = pace.wait(gathered.len(), body.frame()).await.map_err(Late::refusal)? {
-        match frame.map_err(incomplete)?.into_data() {
-            Ok(data) => {
-                held.take(data.len())?;
-                gathered.add(data);
-            }
-            Err(other) => trailers = other.into_trailers().ok(),
-        }
-        if gathered.len() as u64 > most {
-            return Ok(None);
-        }
-    }
-    Ok(Some((held.keep(gathered.into_bytes()), trailers)))
 }
 
 /// Decodes a small body, unless that makes it large.

@@ -1,5 +1,5 @@
 //! What a request says of itself, as far as rules about requests look: methods, path, and what the
-//! body calls. Nothing is read of it where no rule asks.
+//! body calls or has a server take for the method. Nothing is read of it where no rule asks.
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, Uri, request::Parts};
@@ -9,7 +9,8 @@ use keyless_core::{BodyCalls, Code, Error, RequestFacts};
 use super::{
     Route, calls,
     find::percent_decoded,
-    plan::{MAX_WHOLE, Sent, decode_whole, refused},
+    form::Form,
+    plan::{MAX_AHEAD, MAX_WHOLE, Sent, decode_whole, refused},
     table::{Facts, SwapTable},
 };
 use crate::coding::Coded;
@@ -33,7 +34,41 @@ where
     if facts.ruled.iter().any(looks_into) {
         said.calls = calls(parts, sent).await?;
     }
+    let minds_method =
+        |secret: &usize| table.secret(*secret).rule.minds_method(route.authority, &said);
+    if facts.ruled.iter().any(minds_method)
+        && let Some(form) = Form::of(&parts.method, &parts.headers)
+    {
+        match fields(form, parts, sent).await? {
+            Some(fields) => said.add_parameters(fields),
+            None => said.has_unread_form = true,
+        }
+    }
     Ok(said)
+}
+
+/// The fields of a form that may name a method; `None` where it is too long, or can't be read.
+async fn fields<B>(
+    form: Form,
+    parts: &Parts,
+    sent: &mut Sent<B>,
+) -> Result<Option<Vec<(Vec<u8>, Vec<u8>)>>, Error>
+where
+    B: Body<Data = Bytes> + Unpin,
+{
+    if !sent.read_up_to(MAX_AHEAD as u64).await? {
+        return Ok(None);
+    }
+    let body = sent.whole().cloned().unwrap_or_default();
+    let plain = match Coded::of(&parts.headers) {
+        Coded::Identity => body,
+        Coded::Opaque => return Ok(None),
+        Coded::By(coding) => match decode_whole(coding, &body) {
+            Ok(Some((plain, _))) => plain.into(),
+            Ok(None) | Err(_) => return Ok(None),
+        },
+    };
+    Ok(form.fields(&plain))
 }
 
 /// What the head says alone.

@@ -85,6 +85,61 @@ fn other_requests_go_without_it_and_nowhere() {
     assert_eq!((plain.status, scene.allowed.requests().len()), (200, 1));
 }
 
+/// Rails and Laravel take a method from a form.
+#[test]
+fn a_form_names_no_method_that_its_rules_do_not() {
+    let scene = scene(|rule| EgressRule {
+        allow: lines(&["POST /notes/**", "PATCH /notes/open", "* /free"]),
+        ..rule
+    });
+    let long = format!("a={}&_method=DELETE", "x".repeat(9 << 20));
+    std::fs::write(scene.path("long"), long).unwrap();
+    let long = format!("@{}", scene.path("long").display());
+    let send = |path: &str, arguments: &[&str]| {
+        let url = format!("https://allowed.test{path}");
+        bearer(&scene, &[arguments, &[&url]].concat())
+    };
+    let (shut, open) = ("/notes/shut", "/notes/open");
+    for (path, arguments) in [
+        (shut, &["-d", "a=1&method=DELETE"][..]),
+        (shut, &["-F", "a=1"]),
+        (open, &["-d", "_method=patch"]),
+        (open, &["-F", "a=1", "-F", "_method=PATCH"]),
+        ("/free", &["-d", "_method=DELETE"]),
+        ("/free", &["-d", &long]),
+        (shut, &["-H", "content-type: application/octet-stream", "--data-binary", &long]),
+        (
+            shut,
+            &["-H", "content-type: text/plain", "-H", "transfer-encoding: chunked", "-d", &long],
+        ),
+    ] {
+        assert_eq!(send(path, arguments).status, 200, "{path} {arguments:?}");
+    }
+    let named = "no allow rule names it";
+    let untold = "transfer-encoding: chunked";
+    for (path, arguments, words) in [
+        (shut, &["-d", "_method=DELETE"][..], named),
+        (shut, &["-d", "a=1&%5fmethod=patch"], named),
+        (shut, &["-F", "a=1", "-F", "_method=DELETE"], named),
+        (shut, &["-H", "content-type;", "-d", "_method=DELETE"], named),
+        (shut, &["-H", untold, "-d", "_method=DELETE"], named),
+        (open, &["-F", "_method=DELETE"], named),
+        (open, &["-d", &long], "may name another method"),
+        (shut, &["-F", &format!("a=<{}", &long[1..])], "may name another method"),
+        (shut, &["-H", untold, "-d", &long], "may name another method"),
+    ] {
+        assert_refused(&scene, &send(path, arguments), words);
+    }
+    assert_eq!(scene.allowed.requests().len(), 8);
+    // Without the placeholder nothing is judged, and all of it arrives.
+    for more in [&[][..], &["-H", untold]] {
+        let plain =
+            [&["--data-binary", &long], more, &["https://allowed.test/notes/shut"]].concat();
+        assert_eq!(scene.curl(&plain).status, 200);
+        assert_eq!(scene.allowed.requests().pop().unwrap().body_bytes, (9 << 20) + 17);
+    }
+}
+
 #[test]
 fn bodies_are_looked_into_where_a_rule_says_so() {
     let scene = scene(|rule| EgressRule {

@@ -1,0 +1,270 @@
+//! What the fields of a form in a body are called: frameworks take another method from one named `_method`.
+//!
+//! Parts of a multipart body are read as loosely as any server may: whatever could be a part's head is looked through,
+//! and a name that readers could read in several ways counts in each. What can't be read so says so. Deliberately not
+//! here: which names count (`keyless_core::RequestFacts`), and JSON.
+
+use http::{HeaderMap, Method, header};
+use memchr::memmem;
+
+use super::{find::percent_decoded, said::form_parameters};
+
+/// What a server may take a body for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// `a=1&b=2`.
+    Fields,
+    /// Parts with heads of their own.
+    Parts,
+    /// One or the other, or in letters that are no ASCII.
+    Unreadable,
+}
+
+/// More fields called `_method` than any form has.
+const MAX_FIELDS: usize = 64;
+
+/// Names and values of fields.
+type Fields = Vec<(Vec<u8>, Vec<u8>)>;
+
+impl Form {
+    /// `None` for a body that is no form to any server.
+    pub(super) fn of(method: &Method, headers: &HeaderMap) -> Option<Self> {
+        let types: Vec<_> = headers
+            .get_all(header::CONTENT_TYPE)
+            .iter()
+            .map(|field| field.as_bytes().to_ascii_lowercase())
+            .collect();
+        // Rack takes a POST that doesn't say what it is for a form.
+        if types.iter().all(|field| field.trim_ascii().is_empty()) {
+            return (*method == Method::POST).then_some(Self::Fields);
+        }
+        let says =
+            |word: &str| types.iter().any(|field| memmem::find(field, word.as_bytes()).is_some());
+        let has_charset = types.iter().any(|field| !is_ascii_like(field));
+        match (says("x-www-form-urlencoded"), says("multipart/")) {
+            (false, false) => None,
+            _ if has_charset => Some(Self::Unreadable),
+            (true, false) => Some(Self::Fields),
+            (false, true) => Some(Self::Parts),
+            (true, true) => Some(Self::Unreadable),
+        }
+    }
+
+    /// The fields that may have a name that counts, decoded; `None` where they can't be read.
+    pub(super) fn fields(self, body: &[u8]) -> Option<Fields> {
+        match self {
+            Self::Fields => {
+                // Most of a large form is not worth decoding.
+                let may_count = |pair: &&[u8]| {
+                    memmem::find(pair, b"method").is_some() || memchr::memchr(b'%', pair).is_some()
+                };
+                let pairs = body.split(|byte| *byte == b'&').filter(may_count);
+                Some(pairs.flat_map(form_parameters).collect())
+            }
+            Self::Parts => parts(body),
+            Self::Unreadable => None,
+        }
+    }
+}
+
+/// Whether a field names no charset, or one whose first half is ASCII.
+fn is_ascii_like(field: &[u8]) -> bool {
+    const FINE: [&[u8]; 5] = [b"utf-8", b"utf8", b"us-ascii", b"iso-8859-1", b"windows-1252"];
+    field.split(|byte| *byte == b';').skip(1).all(|parameter| {
+        let at = parameter.iter().position(|byte| *byte == b'=').unwrap_or(parameter.len());
+        let (name, value) = parameter.split_at(at);
+        let value = value.get(1..).unwrap_or_default().trim_ascii();
+        let value = value.strip_prefix(b"\"").unwrap_or(value);
+        let value = value.strip_suffix(b"\"").unwrap_or(value);
+        memmem::find(name, b"charset").is_none() || FINE.contains(&value)
+    })
+}
+
+/// The fields of a multipart body that may have a name that counts; `None` where there is no end of them.
+fn parts(body: &[u8]) -> Option<Fields> {
+    // A delimiter begins a line (RFC 2046, section 5.1.1), and whatever could be one is taken for one.
+    let begins = memmem::find_iter(body, b"--")
+        .filter(|at| *at == 0 || b"\r\n".contains(&body[at - 1]))
+        .chain([body.len()]);
+    let mut fields = Vec::new();
+    let mut begun = None;
+    for next in begins {
+        if let Some(at) = begun.replace(next) {
+            let rest = &body[at..];
+            let head = &rest[..next - at];
+            let head = memmem::find(head, b"\r\n\r\n").map_or(head, |end| &head[..end]);
+            for name in names(head)? {
+                fields.extend(values(head, rest).map(|value| (name.clone(), value)));
+            }
+            if fields.len() > MAX_FIELDS {
+                return None;
+            }
+        }
+    }
+    Some(fields)
+}
+
+/// What may be the value of a part with this head.
+fn values<'a>(head: &[u8], rest: &'a [u8]) -> impl Iterator<Item = Vec<u8>> + use<'a> {
+    let end = memmem::find(rest, b"\r\n\r\n").map(|at| at + 4);
+    // To a reader who takes line feeds alone, a head may end before.
+    let early = memmem::find(&rest[..end.unwrap_or(rest.len())], b"\n\n").map(|at| at + 2);
+    let is_coded = is_coded(head);
+    [early, end].into_iter().flatten().map(move |at| {
+        let line = rest[at..].split(|byte| b"\r\n".contains(byte)).next().unwrap_or_default();
+        if is_coded { Vec::new() } else { line.to_vec() }
+    })
+}
+
+/// What a part may be called by what could be its head; `None` where a name is written so that it can't be read.
+fn names(head: &[u8]) -> Option<Vec<Vec<u8>>> {
+    let lower = head.to_ascii_lowercase();
+    let mut names = Vec::new();
+    for at in memmem::find_iter(&lower, b"name") {
+        let is_word =
+            at == 0 || !(lower[at - 1].is_ascii_alphanumeric() || b"-_".contains(&lower[at - 1]));
+        let rest = &head[at + 4..];
+        let Some(equals) = rest.iter().position(|byte| *byte == b'=').filter(|_| is_word) else {
+            continue;
+        };
+        match rest[..equals].trim_ascii() {
+            b"" | b"*" => {}
+            // In pieces (RFC 2231, section 3).
+            [b'*', ..] => return None,
+            _ => continue,
+        }
+        let written = quoted(rest[equals + 1..].trim_ascii_start());
+        // An encoded word (RFC 2047).
+        if memmem::find(&written, b"=?").is_some() {
+            return None;
+        }
+        let bare = memmem::rfind(&written, b"'").map(|at| written[at + 1..].to_vec());
+        for name in [Some(written), bare].into_iter().flatten() {
+            names.push(percent_decoded(&name).0);
+            names.push(name.into_iter().filter(|byte| *byte != b'\\').collect());
+        }
+    }
+    // By which Rack calls one that has no name.
+    for at in memmem::find_iter(&lower, b"content-id:") {
+        let line = head[at + 11..].split(|byte| b"\r\n".contains(byte)).next().unwrap_or_default();
+        let id = line.trim_ascii();
+        names.push(id.to_vec());
+        names.push(
+            id.strip_prefix(b"<").and_then(|id| id.strip_suffix(b">")).unwrap_or(id).to_vec(),
+        );
+    }
+    names.retain(|name| memmem::find(name, b"method").is_some());
+    names.sort();
+    names.dedup();
+    Some(names)
+}
+
+/// A parameter's value without what stands around it.
+fn quoted(text: &[u8]) -> Vec<u8> {
+    let (quote, text) = match text {
+        [quote @ (b'"' | b'\''), rest @ ..] => (Some(*quote), rest),
+        _ => (None, text),
+    };
+    let mut escaped = false;
+    let ends = |byte: &u8| {
+        let ends = match quote {
+            Some(quote) => *byte == quote && !escaped,
+            None => b"; \t\r\n".contains(byte),
+        };
+        escaped = *byte == b'\\' && !escaped;
+        ends
+    };
+    let end = text.iter().position(ends).unwrap_or(text.len());
+    text[..end].to_vec()
+}
+
+/// Whether a part's value may be something else than its bytes.
+fn is_coded(head: &[u8]) -> bool {
+    let lower = head.to_ascii_lowercase();
+    memmem::find(&lower, b"transfer-encoding").is_some()
+        || memmem::find(&lower, b"charset").is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use keyless_core::RequestFacts;
+
+    use super::*;
+
+    /// The methods that a form names; `None` where it can't be read.
+    fn methods(content_type: &str, body: &[u8]) -> Option<Vec<String>> {
+        let mut headers = HeaderMap::new();
+        if !content_type.is_empty() {
+            headers.insert(header::CONTENT_TYPE, content_type.parse().unwrap());
+        }
+        let mut facts = RequestFacts::default();
+        if let Some(form) = Form::of(&Method::POST, &headers) {
+            facts.add_parameters(form.fields(body)?);
+        }
+        Some(facts.methods)
+    }
+
+    const FIELDS: &str = "application/x-www-form-urlencoded";
+    const PARTS: &str = "multipart/form-data; boundary=x";
+
+    #[test]
+    fn fields_are_found_however_they_are_written() {
+        for form in
+            ["_method=DELETE", "a=1&_method=delete&b=2", "%5Fmethod=DELETE", "a=1;.method=DELETE"]
+        {
+            for kind in [FIELDS, "Application/X-WWW-Form-URLencoded; charset=\"UTF-8\"", ""] {
+                assert_eq!(methods(kind, form.as_bytes()).unwrap(), ["DELETE"], "{kind} {form}");
+            }
+            assert_eq!(methods("application/json", form.as_bytes()).unwrap(), [""; 0]);
+        }
+        assert_eq!(methods(FIELDS, b"method=DELETE&x=_method").unwrap(), [""; 0]);
+        assert_eq!(methods("application/x-www-form-urlencoded; charset=utf-16", b"a=1"), None);
+        assert_eq!(methods("multipart/x-www-form-urlencoded; boundary=x", b"a=1"), None);
+    }
+
+    #[test]
+    fn parts_are_found_however_they_are_called() {
+        for name in [
+            "Content-Disposition: form-data; name=\"_method\"",
+            "content-disposition:form-data;filename=\"name=a\";NAME = _method",
+            "Content-Disposition: form-data; name='_method'",
+            "Content-Disposition: form-data;\r\n name=\"_method\"",
+            "Content-Disposition: form-data; name=\"\\_method\"",
+            "Content-Disposition: form-data; name=\"%5Fmethod\"",
+            "Content-Disposition: form-data; name*=utf-8''%5fmethod",
+            "Content-Disposition: form-data; name=\"_method[]\"",
+            "X: a\n\nContent-Disposition: form-data; name=\"_method\"",
+            "Content-ID: <_method>",
+        ] {
+            let body = format!(
+                "--x\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\n1\r\n--x\r\n{name}\r\n\r\nDELETE\r\n--x--\r\n"
+            );
+            let found = methods(PARTS, body.as_bytes()).unwrap();
+            assert!(found.contains(&"DELETE".to_owned()), "{name}: {found:?}");
+            let lines = body.replace("\r\n", "\n");
+            let found = methods(PARTS, lines.as_bytes()).unwrap();
+            assert!(
+                name.contains("\n\n") || found.contains(&"DELETE".to_owned()),
+                "{name}: {found:?}"
+            );
+        }
+        for name in ["name*0=\"_me\"; name*1=\"thod\"", "name=\"=?utf-8?q?=5Fmethod?=\""] {
+            let body =
+                format!("--x\r\nContent-Disposition: form-data; {name}\r\n\r\nDELETE\r\n--x--\r\n");
+            assert_eq!(methods(PARTS, body.as_bytes()), None, "{name}");
+        }
+        // Of a value that may be coded nobody knows which method it names.
+        let coded = "--x\r\nContent-Disposition: form-data; name=\"_method\"\r\nContent-Transfer-Encoding: base64\r\n\r\nR0VU\r\n--x--";
+        assert_eq!(methods(PARTS, coded.as_bytes()).unwrap(), [""]);
+    }
+
+    #[test]
+    fn what_a_file_holds_is_no_name() {
+        let page =
+            "<input type=hidden name=\"_method\" value=\"put\">\r\n<!-- a -- name=_method -->";
+        let body = format!(
+            "--x\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.html\"\r\n\r\n{page}\r\n--x--\r\n"
+        );
+        assert_eq!(methods(PARTS, body.as_bytes()).unwrap(), [""; 0]);
+    }
+}
