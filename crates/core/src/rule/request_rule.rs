@@ -66,6 +66,9 @@ pub struct RequestFacts {
 const METHODS: [&str; 3] = ["x-http-method", "x-http-method-override", "x-method-override"];
 /// The parameter of a query or form by which they do.
 const METHOD: &[u8] = b"_method";
+/// What the calls of a document begin with that is named by its id.
+const DOCUMENT: &str = "document.";
+const BY_ID: &str = "it names a GraphQL document by an id or hash, and what that calls can't be seen; have the client send the document alone (`query`), or a rule allow it by name (`graphql:document.ID`)";
 const UNREAD_FORM: &str = "a form in its body may name another method (`_method`) and can't be looked into; send at most 8 MiB, as plain UTF-8, or have a rule allow every method there (`*`)";
 /// The longest name of one that is looked at.
 const MAX_NAME: usize = 64;
@@ -140,7 +143,8 @@ fn said_in_capitals(value: &[u8]) -> String {
 /// What a body calls; `None` where it could not be read so.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BodyCalls {
-    /// GraphQL operations as `query.FIELD`, one for each field at the root of each.
+    /// GraphQL operations as `query.FIELD`, one for each field at the root of each, and documents that are named
+    /// instead of sent as `document.ID`.
     pub graphql: Option<Vec<String>>,
     /// JSON-RPC methods.
     pub json_rpc: Option<Vec<String>>,
@@ -274,6 +278,7 @@ pub(super) fn judge(
     match (is_unruled || cases().all(|case| case.is_covered(allow)), otherwise) {
         (true, _) => Said::Allow,
         (false, Otherwise::Ask) => Said::Ask,
+        (false, Otherwise::Deny) if cases().any(|case| case.is_by_id(allow)) => Said::Deny(BY_ID),
         (false, Otherwise::Deny) => Said::Deny("no allow rule names it"),
     }
 }
@@ -374,6 +379,16 @@ impl Case<'_> {
             || all_named(&self.calls.json_rpc, Calls::names_method)
     }
 
+    /// Whether it names a document by an id, where rules name GraphQL operations and not this one.
+    fn is_by_id(&self, rules: &[RequestRule]) -> bool {
+        let is_unnamed = |call: &String| {
+            let names = |rule: &RequestRule| rule.calls.names_operation(call);
+            call.starts_with(DOCUMENT) && !self.naming(rules).any(names)
+        };
+        self.naming(rules).any(|rule| matches!(rule.calls, Calls::GraphQl(_)))
+            && self.calls.graphql.iter().flatten().any(is_unnamed)
+    }
+
     /// Whether a rule could name the request, or one thing that its body calls or could call.
     fn touches(&self, rules: &[RequestRule]) -> bool {
         let touched = |calls: &Option<Vec<String>>, named: &dyn Fn(&String) -> bool| {
@@ -383,9 +398,9 @@ impl Case<'_> {
             |rule: &&RequestRule| rule.could_name(self.at, self.method, self.path, self.reading);
         rules.iter().filter(could).any(|rule| match &rule.calls {
             Calls::Any => true,
-            calls @ Calls::GraphQl(_) => {
-                touched(&self.calls.graphql, &|call| calls.names_operation(call))
-            }
+            calls @ Calls::GraphQl(_) => touched(&self.calls.graphql, &|call| {
+                call.starts_with(DOCUMENT) || calls.names_operation(call)
+            }),
             calls @ Calls::JsonRpc(_) => {
                 touched(&self.calls.json_rpc, &|call| calls.names_method(call))
             }
@@ -394,7 +409,7 @@ impl Case<'_> {
 }
 
 impl Calls {
-    /// Whether this GraphQL operation is named; `query` names every query.
+    /// Whether this GraphQL operation is named; `query` names every query, and `document` every id.
     fn names_operation(&self, call: &str) -> bool {
         let Self::GraphQl(patterns) = self else { return false };
         let kind = call.split_once('.').map(|(kind, _)| kind);
@@ -437,7 +452,7 @@ fn parse_calls(word: &str) -> Result<Calls, RequestRuleError> {
 
 fn is_operation(name: &str) -> bool {
     let kind = name.split('.').next().unwrap_or_default();
-    matches!(kind, "query" | "mutation" | "subscription")
+    matches!(kind, "document" | "query" | "mutation" | "subscription")
 }
 
 impl fmt::Display for RequestRule {
@@ -647,6 +662,18 @@ mod tests {
         let wallet = ["POST /api json-rpc:wallet"];
         assert!(allowed(&wallet, &calls(None, Some(&["wallet"]))));
         assert!(!allowed(&wallet, &calls(None, Some(&["wallet.send"]))));
+        // What is named by an id could be anything, unless that is named too.
+        let by_id = |more: &[&str]| calls(Some(&[&["document.abc"], more].concat()), None);
+        for more in [&[][..], &["query.viewer"]] {
+            let refused = said(&allow, &[], Otherwise::Deny, &by_id(more));
+            assert_eq!(refused, Said::Deny(BY_ID));
+            for named in ["document", "document.abc", "document.a*"] {
+                let allow = [allow[0], &format!("POST /api graphql:{named}")];
+                assert!(allowed(&allow, &by_id(more)), "{named}");
+            }
+        }
+        let ask = ["POST /api graphql:mutation.deleteRef"];
+        assert_eq!(said(&[], &ask, Otherwise::Deny, &by_id(&[])), Said::Ask);
         // What can't be read could be anything that is asked about.
         let ask = ["POST /api graphql:mutation"];
         assert_eq!(said(&[], &ask, Otherwise::Deny, &calls(None, None)), Said::Ask);

@@ -1,17 +1,20 @@
 //! What a body calls: the root fields of GraphQL operations, the methods of JSON-RPC requests.
 //!
 //! A GraphQL operation's name is the agent's to choose, so its type and the fields at its root are
-//! what counts. Whatever two readers could read in two ways (a member twice, or in other capitals)
+//! what counts. A document that is named by an id is `document.ID`, beside whatever else is called. Whatever two readers could read in two ways (a member twice, or in other capitals)
 //! counts as unreadable, and no rule that looks into bodies names that.
 
+mod documents;
 mod graphql;
 
 use std::{borrow::Cow, fmt};
 
 use http::{HeaderMap, HeaderValue, header};
-use keyless_core::BodyCalls;
+use keyless_core::{BodyCalls, UniqueMembers};
 use serde::de::{self, Deserializer as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Deserializer, Value};
+
+use self::documents::{Names, named};
 
 /// What a body of this type calls, for the fuzz target `calls`.
 pub fn body_calls(content_type: &str, body: &[u8]) -> BodyCalls {
@@ -38,8 +41,7 @@ pub(super) fn in_body(headers: &HeaderMap, body: &[u8]) -> BodyCalls {
 
 fn in_json(body: &[u8]) -> BodyCalls {
     let Some(Requests(requests)) = Requests::parse(body) else { return BodyCalls::default() };
-    let document = |request: &Request| graphql::root_fields(request.query.as_deref()?);
-    let graphql: Option<Vec<_>> = requests.iter().map(document).collect();
+    let graphql: Option<Vec<_>> = requests.iter().map(Request::graphql).collect();
     let json_rpc = requests.iter().map(|request| request.method.clone()).collect();
     BodyCalls { graphql: graphql.map(|all| all.concat()), json_rpc }
 }
@@ -48,6 +50,26 @@ fn in_json(body: &[u8]) -> BodyCalls {
 pub(super) fn in_document(document: &[u8]) -> BodyCalls {
     let graphql = str::from_utf8(document).ok().and_then(graphql::root_fields);
     BodyCalls { graphql, json_rpc: None }
+}
+
+/// The documents that parameters of the query name, decoded; `None` where they can't be read.
+pub(super) fn documents_named(
+    parameters: impl Iterator<Item = (Vec<u8>, Vec<u8>)>,
+    beside: Option<&[u8]>,
+) -> Option<Vec<String>> {
+    let beside = beside.and_then(|text| str::from_utf8(text).ok());
+    let mut all = Vec::new();
+    for (name, value) in parameters {
+        let by = str::from_utf8(&name).ok().and_then(Names::of);
+        let value = match by {
+            None => continue,
+            Some(Names::Document) => Value::String(String::from_utf8(value).ok()?),
+            Some(Names::Extensions) if value.is_empty() => continue,
+            Some(Names::Extensions) => serde_json::from_slice::<UniqueMembers>(&value).ok()?.0,
+        };
+        all.extend(by.into_iter().flat_map(|by| named(by, &value, beside)));
+    }
+    Some(all)
 }
 
 /// What a body is to whoever reads it.
@@ -96,6 +118,24 @@ struct Requests(Vec<Request>);
 struct Request {
     method: Option<String>,
     query: Option<String>,
+    /// What may name a document.
+    names: Vec<(Names, Value)>,
+}
+
+impl Request {
+    /// What it calls in GraphQL; `None` where it is none, or can't be read.
+    fn graphql(&self) -> Option<Vec<String>> {
+        let query = self.query.as_deref();
+        let named = self.names.iter().flat_map(|(by, value)| named(*by, value, query));
+        let mut calls = match query {
+            Some(query) => graphql::root_fields(query)?,
+            // Its id is a request's.
+            None if self.method.is_some() => return None,
+            None => Vec::new(),
+        };
+        calls.extend(named);
+        (query.is_some() || !calls.is_empty()).then_some(calls)
+    }
 }
 
 impl Requests {
@@ -151,23 +191,29 @@ impl<'de> Visitor<'de> for RequestVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Request, A::Error> {
         let mut request = Request::default();
+        let (mut method, mut query) = (None, None);
         while let Some(key) = map.next_key::<Cow<'_, str>>()? {
             let member = match &*key {
-                "method" => &mut request.method,
-                "query" => &mut request.query,
+                "method" => &mut method,
+                "query" => &mut query,
                 // Some readers don't look at capitals.
                 other if ["method", "query"].iter().any(|it| other.eq_ignore_ascii_case(it)) => {
                     return Err(de::Error::custom("a member in other capitals"));
                 }
-                _ => {
-                    map.next_value::<IgnoredAny>()?;
+                other => {
+                    match Names::of(other) {
+                        Some(by) => request.names.push((by, map.next_value::<UniqueMembers>()?.0)),
+                        None => drop(map.next_value::<IgnoredAny>()?),
+                    }
                     continue;
                 }
             };
-            if member.replace(map.next_value()?).is_some() {
+            // Clients that name a document may say that they send none.
+            if member.replace(map.next_value::<Option<String>>()?).is_some() {
                 return Err(de::Error::custom("a member stands twice"));
             }
         }
+        (request.method, request.query) = (method.flatten(), query.flatten());
         Ok(request)
     }
 }
@@ -214,8 +260,44 @@ mod tests {
         let document = in_body(&headers, b"{ viewer }");
         assert_eq!(typed(&["application/graphql; charset=UTF-8"], b"{ viewer }"), document);
         assert_eq!(document.graphql.unwrap(), ["query.viewer"]);
-        let persisted = calls(r#"{"extensions":{"persistedQuery":{"sha256Hash":"x"}}}"#);
-        assert_eq!(persisted.graphql, None);
+    }
+
+    #[test]
+    fn documents_that_are_named_count_beside_what_is_sent() {
+        let hash = "9e6f8a3af6aef5a1d0fb7ee6b6ac1b5a";
+        for (body, expected) in [
+            (r#"{"extensions":{"persistedQuery":{"sha256Hash":"x"}}}"#, &["document.x"][..]),
+            (r#"{"documentId":"sha256:x","variables":{}}"#, &["document.sha256:x"]),
+            (r#"{"id":7}"#, &["document.7"]),
+            (r#"{"doc_id":"a","query":null}"#, &["document.a"]),
+            (r#"{"query":"{ a }","queryId":"b"}"#, &["query.a", "document.b"]),
+            (r#"{"query":"{ a }","ID":["b"]}"#, &["query.a", "document."]),
+            (r#"{"query":"{ a }","extensions":{"x":1},"id":null}"#, &["query.a"]),
+            (
+                r#"{"query":"{ a }","extensions":{"PersistedQuery":{"sha256Hash":"b"}}}"#,
+                &["query.a", "document.b"],
+            ),
+            (r#"{"query":"{ a }","extensions":"b"}"#, &["query.a", "document."]),
+            (r#"[{"query":"{ a }"},{"documentId":"b"}]"#, &["query.a", "document.b"]),
+        ] {
+            assert_eq!(calls(body).graphql.unwrap(), expected, "{body}");
+        }
+        // Apollo's clients send the hash of the document beside it.
+        let own = "1c7e1e347f726166b5b1c55afd61f278cc9b45e00c108ec33d540a566379811b";
+        for (hash, is_own) in [(own, true), (hash, false)] {
+            let body = format!(
+                r#"{{"query":"{{ a }}","extensions":{{"persistedQuery":{{"version":1,"sha256Hash":"{hash}"}}}}}}"#
+            );
+            assert_eq!(calls(&body).graphql.unwrap().len() == 1, is_own, "{hash}");
+        }
+        for unreadable in [
+            r#"{"query":"{ a }","extensions":{"persistedQuery":{},"persistedQuery":null}}"#,
+            r#"{"query":"{ a }","query":null}"#,
+            r#"{"id":1,"method":"a"}"#,
+            r#"{"variables":{}}"#,
+        ] {
+            assert_eq!(calls(unreadable).graphql, None, "{unreadable}");
+        }
     }
 
     fn typed(content_types: &[&str], body: &[u8]) -> BodyCalls {

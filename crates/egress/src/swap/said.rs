@@ -90,12 +90,26 @@ where
         return Err(Error::with(Code::RuleDenied, words.into()));
     }
     let body = plain(&parts.headers, sent.whole().cloned().unwrap_or_default())?;
-    match (documents.next(), documents.next(), body.is_empty()) {
-        (None, _, _) => Ok(calls::in_body(&parts.headers, &body)),
-        (Some(document), None, true) => Ok(calls::in_document(&document)),
+    let document = documents.next();
+    let Some(named) =
+        calls::documents_named(form_parameters(query.as_bytes()), document.as_deref())
+    else {
+        return Ok(BodyCalls::default());
+    };
+    let is_named_alone = document.is_none() && body.is_empty() && !named.is_empty();
+    let mut calls = match (document, documents.next(), body.is_empty()) {
+        (None, _, true) if is_named_alone => {
+            BodyCalls { graphql: Some(Vec::new()), ..BodyCalls::default() }
+        }
+        (None, _, _) => calls::in_body(&parts.headers, &body),
+        (Some(document), None, true) => calls::in_document(&document),
         // Two places for one document: servers differ in which one counts.
-        _ => Ok(BodyCalls::default()),
+        _ => BodyCalls::default(),
+    };
+    if let Some(graphql) = &mut calls.graphql {
+        graphql.extend(named);
     }
+    Ok(calls)
 }
 
 fn plain(headers: &HeaderMap, sent: Bytes) -> Result<Bytes, Error> {

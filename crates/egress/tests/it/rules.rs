@@ -177,12 +177,24 @@ fn bodies_are_looked_into_where_a_rule_says_so() {
         ("/graphql", r#"{"query":"{ a }","query":"mutation { deleteRef }"}"#),
         ("/graphql?query=mutation%7BdeleteRef%7D", r#"{"query":"{ a }"}"#),
         ("/graphql?query=mutation%7BdeleteRef%7D", ""),
-        ("/graphql", r#"{"id":"persisted"}"#),
         ("/rpc", r#"{"jsonrpc":"2.0","id":1,"method":"admin/drop"}"#),
         ("/rpc", r#"[{"method":"tools/list"},{"method":"admin/drop"}]"#),
         ("/rpc", "not json"),
     ] {
         assert_refused(&scene, &send(path, body), "no allow rule names it");
+    }
+    for (path, body) in [
+        ("/graphql", r#"{"id":"persisted"}"#),
+        ("/graphql", r#"{"query":"{ a }","extensions":{"persistedQuery":{"sha256Hash":"00"}}}"#),
+        ("/graphql", r#"{"query":"{ a }","documentId":"b"}"#),
+        ("/graphql?documentId=b", r#"{"query":"{ a }"}"#),
+        (
+            "/graphql?query=%7Ba%7D&extensions=%7B%22persistedQuery%22%3A%7B%22sha256Hash%22%3A%2200%22%7D%7D",
+            "",
+        ),
+        ("/graphql?doc_id=b", ""),
+    ] {
+        assert_refused(&scene, &send(path, body), "a GraphQL document by an id or hash");
     }
     let long = format!(r#"{{"method":"tools/list","x":"{}"}}"#, "x".repeat(300 * 1024));
     std::fs::write(scene.path("long"), long).unwrap();
