@@ -1,11 +1,14 @@
 use std::{
+    future::ready,
     io::{Read as _, Write as _},
     time::Duration,
 };
 
+use data_encoding::BASE64;
+use http::{Request, StatusCode};
 use keyless_core::{Code, Location, Locations};
 use keyless_egress::{EngineConfig, Limits};
-use keyless_testkit::{Alpn, OriginOptions, Script, Snapshot, Step, TestCa};
+use keyless_testkit::{Alpn, Handler, OriginOptions, Script, Snapshot, Step, TestCa, reply};
 
 use crate::scene::{ALLOWED, Answer, PATIENCE, Scene, Setting, comes_true, read_head, read_rest};
 
@@ -540,4 +543,69 @@ fn what_says_its_length_and_does_not_come_streams() {
     let request = scene.allowed.requests().pop().unwrap();
     assert!(request.body.ends_with(format!("x{}-end", scene.canary.value()).as_bytes()));
     assert_eq!(request.body.len(), first.len() + scene.canary.value().len() + 4);
+}
+
+fn in_lines(text: &[u8], width: usize, end: &str) -> String {
+    let text = BASE64.encode(text);
+    let lines = text.as_bytes().chunks(width).map(String::from_utf8_lossy);
+    lines.flat_map(|line| [line.into_owned(), end.to_owned()]).collect()
+}
+
+/// GitHub's contents API, and MIME.
+#[test]
+fn a_file_that_comes_in_lines_of_base64_has_no_value_in_it() {
+    for (width, end, kind) in [
+        (60, "\\n", "application/json"),
+        (76, "\\n", "application/json"),
+        (76, "\r\n", "multipart/mixed; boundary=b"),
+    ] {
+        let ca = TestCa::new();
+        let handler = Handler::new(move |request: Request<_>| {
+            let said = request.headers()["x-token"].as_bytes().to_vec();
+            let file = [&[b'-'; 400][..], b"token=", &said, &[b'-'; 400]].concat();
+            let mut answer = reply(
+                StatusCode::OK,
+                format!("{{\"content\":\"{}\"}}", in_lines(&file, width, end)),
+            );
+            answer.headers_mut().insert("content-type", kind.parse().unwrap());
+            ready(answer)
+        });
+        let scene = Scene::of(Setting {
+            allowed: OriginOptions::tls(&ca, &[ALLOWED]).handler(handler),
+            ..Setting::with(ca)
+        });
+        let token = format!("x-token: {}", scene.placeholder);
+        let answer = scene.curl(&["-H", &token, "https://allowed.test/repos/a/b/contents/.env"]);
+        let text = answer.body.split('"').nth(3).unwrap().replace(end, "");
+        let file = BASE64.decode(text.as_bytes()).unwrap();
+        scene.canary.assert_absent("the file", &file);
+        let placeholder = scene.placeholder.as_bytes();
+        assert!(file.windows(placeholder.len()).any(|part| part == placeholder), "{text}");
+        assert!(file.starts_with(&[b'-'; 400]) && file.ends_with(&[b'-'; 400]), "{text}");
+        scene.assert_sealed(&answer);
+    }
+}
+
+/// What is encoded is not looked into on its way out: a mail that quotes a placeholder arrives as it was written.
+#[test]
+fn a_placeholder_inside_base64_arrives_as_it_was_sent() {
+    let scene = Scene::new();
+    let text = format!("{}{}{}", "a".repeat(50), scene.placeholder, "b".repeat(500_000));
+    let part = "--b\r\nContent-Type: text/plain\r\nContent-Transfer-Encoding: base64\r\n\r\n";
+    for text in [&text[..500], &text] {
+        let mail = format!("{part}{}--b--\r\n", in_lines(text.as_bytes(), 76, "\r\n"));
+        std::fs::write(scene.path("mail"), &mail).unwrap();
+        let data = format!("@{}", scene.path("mail").display());
+        let kind = "content-type: multipart/mixed; boundary=b";
+        let bearer = format!("authorization: Bearer {}", scene.placeholder);
+        for expect in ["x: y", "transfer-encoding: chunked"] {
+            let url = "https://allowed.test/sink";
+            let sent = ["-H", kind, "-H", &bearer, "-H", expect, "--data-binary", &data, url];
+            assert_eq!(scene.curl(&sent).status, 200, "{expect}");
+            let request = scene.allowed.requests().pop().unwrap();
+            assert!(request.body == mail.as_bytes(), "{expect}");
+            let value = format!("Bearer {}", scene.canary.value());
+            assert_eq!(request.header("authorization"), Some(value));
+        }
+    }
 }
