@@ -2,13 +2,13 @@
 //!
 //! A form is a pattern and the way to write the marker in the same form, so that what held a value
 //! before still parses after. Covered: as is, percent (the rules of the common encoders, both hex
-//! cases, and everything encoded), base64 (whole, and inside anything longer at each of the three
-//! alignments, both alphabets), hex, JSON strings, HTML text and attributes, and what shells, databases and
+//! cases, twice, and everything encoded), base64 (whole, and inside anything longer at each of the three
+//! alignments, both alphabets), hex, JSON strings and those in JSON strings, HTML text and attributes, and what shells, databases and
 //! languages make of quotes (a `curl` line in a manual, a statement or a traceback in an error's text).
 //!
 //! Base64 broken into lines is found by `wrapped.rs`, from the same forms.
 //!
-//! Deliberately not here: forms in forms (JSON in JSON, HTML around JSON), hashes, and compression (bodies are decoded
+//! Deliberately not here: other forms in forms (HTML around JSON), hashes, and compression (bodies are decoded
 //! before they come here). Whoever controls a server can always find a
 //! form that nobody listed; the scrub is for servers that echo, not for accomplices.
 //! Follows reference/egress.md, traps 13, 24 and 25.
@@ -57,10 +57,12 @@ impl Echo {
     /// What kind of form it is, for people.
     pub(crate) fn found_as(&self) -> FoundAs {
         match self.form {
-            Form::AsIs | Form::Html(_) | Form::Json(_) | Form::Quoted(_) => FoundAs::Plain,
+            Form::AsIs | Form::Html(_) | Form::Json(_) | Form::JsonInJson(..) | Form::Quoted(_) => {
+                FoundAs::Plain
+            }
             Form::Base64(_) | Form::Base64Middle(..) => FoundAs::Base64,
             Form::HexLower | Form::HexUpper => FoundAs::Hex,
-            Form::Percent(_) => FoundAs::Percent,
+            Form::Percent(_) | Form::PercentTwice(_) => FoundAs::Percent,
         }
     }
 
@@ -206,7 +208,10 @@ enum Form {
     HexUpper,
     Html(&'static Html),
     Json(&'static Json),
+    /// The inside of a string in the JSON that is the inside of a string.
+    JsonInJson(&'static Json, &'static Json),
     Percent(&'static Percent),
+    PercentTwice(&'static Percent),
     Quoted(&'static Quoted),
 }
 
@@ -219,6 +224,8 @@ impl Form {
             .chain(json::ALL.iter().map(Self::Json))
             .chain(html::ALL.iter().map(Self::Html))
             .chain(quoted::ALL.iter().map(Self::Quoted))
+            .chain(json::nested().map(|(inner, outer)| Self::JsonInJson(inner, outer)))
+            .chain(percent::twice().map(Self::PercentTwice))
             .chain(Alphabet::BASE64.map(Self::Base64))
             .chain([Self::HexLower, Self::HexUpper])
     }
@@ -232,7 +239,9 @@ impl Form {
             Self::HexUpper => Zeroizing::new(HEXUPPER.encode(text).into_bytes()),
             Self::Html(style) => style.write(text),
             Self::Json(style) => style.write(text),
+            Self::JsonInJson(inner, outer) => outer.write(&inner.write(text)),
             Self::Percent(style) => style.write(text),
+            Self::PercentTwice(style) => style.write(&style.write(text)),
             Self::Quoted(style) => style.write(text),
         }
     }
@@ -303,7 +312,7 @@ mod tests {
 
     #[test]
     fn short_forms_are_left_out_but_the_value_stays() {
-        assert_eq!(patterns("a<"), ["a<"]);
+        assert_eq!(patterns("ab"), ["ab"]);
         assert_eq!(patterns("a<b")[..2], ["a<b", "%61%3C%62"]);
         assert!(patterns("").is_empty());
     }
@@ -334,6 +343,16 @@ mod tests {
         assert_eq!(scrub("ab+c/def", "[ab\\u002bc\\/def]"), "[kloak_\\u003c1\\u003e]");
         assert_eq!(scrub("ab<c/def", "[ab\\u003Cc\\/def]"), "[kloak_\\u003C1\\u003E]");
         assert_eq!(scrub(value, "[a/b&#x3c;c&#x3e;d&#x22;e]"), "[kloak_&#x3c;1&#x3e;]");
+        // A link in the query of another, and a body in a log's line.
+        assert_eq!(scrub(value, "[a%252Fb%253Cc%253Ed%2522e]"), "[kloak_%253C1%253E]");
+        assert_eq!(
+            scrub("abc+def/ghi=", "?next=abc%252bdef%252fghi%253d"),
+            "?next=kloak_%253c1%253e"
+        );
+        assert_eq!(scrub(value, r#"[a/b<c>d\\\"e]"#), "[kloak_<1>]");
+        assert_eq!(scrub(value, r#"[a\\\/b<c>d\\\"e]"#), "[kloak_<1>]");
+        assert_eq!(scrub(value, r#"[a/b\\u003cc\\u003ed\\\"e]"#), r"[kloak_\\u003c1\\u003e]");
+        assert_eq!(scrub("abc\n\"def\"", r#"[abc\\n\\\"def\\\"]"#), "[kloak_<1>]");
         assert_eq!(scrub(value, "[612f623c633e642265]"), "[6b6c6f616b5f3c313e]");
         assert_eq!(scrub(value, "[YS9iPGM+ZCJl]"), "[a2xvYWtfPDE+]");
     }

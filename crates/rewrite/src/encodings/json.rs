@@ -30,6 +30,13 @@ pub(super) static ALL: [Json; 14] = [
     Json { by_number: unsafe_in_html_dotnet, slash: b"\\/", digits: UPPER },
 ];
 
+/// Writer and writer around it, as where a body is quoted in a log or an event: the same one twice, or the plainest around
+/// any. Who writes everything by number does so once.
+pub(super) fn nested() -> impl Iterator<Item = (&'static Json, &'static Json)> {
+    let inner = ALL.iter().filter(|style| !(style.by_number)('-'));
+    inner.flat_map(|style| [(style, &ALL[0]), (style, style)])
+}
+
 impl Json {
     /// Bytes that are not UTF-8 can't stand in JSON by number, and stay as they are.
     pub(super) fn write(&self, text: &[u8]) -> Zeroizing<Vec<u8>> {

@@ -41,6 +41,11 @@ pub(super) static ALL: [Percent; 26] = [
     Percent { keeps: nothing, space: b"%20", digits: LOWER },
 ];
 
+/// Who may encode what is encoded already, as a link inside the query of another.
+pub(super) fn twice() -> impl Iterator<Item = &'static Percent> {
+    ALL.iter().filter(|style| (style.keeps)(b'a'))
+}
+
 impl Percent {
     pub(super) fn write(&self, text: &[u8]) -> Zeroizing<Vec<u8>> {
         let mut out = Zeroizing::new(Vec::with_capacity(text.len() * 3));
