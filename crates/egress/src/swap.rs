@@ -26,6 +26,7 @@ mod head;
 mod hidden;
 mod inject;
 mod ledger;
+mod member;
 mod message;
 mod password;
 mod plan;
@@ -93,8 +94,9 @@ where
     let (mut parts, body) = request.into_parts();
     let facts = table.facts(route);
     let mut body = Sent::new(body, table.reading());
-    let said = said::of(table, &facts, route, &parts, &mut body).await?;
+    let (said, unseen) = said::of(table, &facts, route, &parts, &mut body).await?;
     let mut ledger = Ledger::new(table, route.scheme, request_info(route, &parts), said);
+    ledger.watch_method(unseen);
     let signing =
         Signing::prepare(table, &facts, route, &mut parts, &mut body, &mut ledger).await?;
     let injections = Injections::make_room(table, &facts, &mut parts, &mut ledger)?;

@@ -180,7 +180,8 @@ impl Swapping {
                 plain.into()
             }
         };
-        let ledger = self.swap.ledger()?;
+        let ledger = self.swap.ledger.as_mut().ok_or(Code::Internal)?;
+        ledger.look(&chunk)?;
         if let Some(secret) = self.lookout.look(ledger.table(), &chunk) {
             ledger.refuse_hidden(secret, self.swap.location)?;
         }

@@ -2,18 +2,20 @@
 //!
 //! Parts of a multipart body are read as loosely as any server may: whatever could be a part's head is looked through,
 //! and a name that readers could read in several ways counts in each. What can't be read so says so. Deliberately not
-//! here: which names count (`keyless_core::RequestFacts`), and JSON.
+//! here: which names count (`keyless_core::RequestFacts`).
 
 use http::{HeaderMap, Method, header};
 use memchr::memmem;
 
-use super::{find::percent_decoded, said::form_parameters};
+use super::{find::percent_decoded, member, said::form_parameters};
 
 /// What a server may take a body for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     /// `a=1&b=2`.
     Fields,
+    /// An object whose members some take for fields.
+    Json,
     /// Parts with heads of their own.
     Parts,
     /// One or the other, or in letters that are no ASCII.
@@ -42,7 +44,7 @@ impl Form {
             |word: &str| types.iter().any(|field| memmem::find(field, word.as_bytes()).is_some());
         let has_charset = types.iter().any(|field| !is_ascii_like(field));
         match (says("x-www-form-urlencoded"), says("multipart/")) {
-            (false, false) => None,
+            (false, false) => says("json").then_some(Self::Json),
             _ if has_charset => Some(Self::Unreadable),
             (true, false) => Some(Self::Fields),
             (false, true) => Some(Self::Parts),
@@ -61,6 +63,7 @@ impl Form {
                 let pairs = body.split(|byte| *byte == b'&').filter(may_count);
                 Some(pairs.flat_map(form_parameters).collect())
             }
+            Self::Json => member::members(body),
             Self::Parts => parts(body),
             Self::Unreadable => None,
         }
@@ -216,6 +219,7 @@ mod tests {
                 assert_eq!(methods(kind, form.as_bytes()).unwrap(), ["DELETE"], "{kind} {form}");
             }
             assert_eq!(methods("application/json", form.as_bytes()).unwrap(), [""; 0]);
+            assert_eq!(methods("text/plain", form.as_bytes()).unwrap(), [""; 0]);
         }
         assert_eq!(methods(FIELDS, b"method=DELETE&x=_method").unwrap(), [""; 0]);
         assert_eq!(methods("application/x-www-form-urlencoded; charset=utf-16", b"a=1"), None);

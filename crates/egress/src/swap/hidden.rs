@@ -75,7 +75,7 @@ impl Lookout {
 
 /// `text` with its escapes for ASCII decoded, and for each decoded byte (and the end) where it
 /// began. Others stay as they are: no placeholder has such characters.
-fn json_decoded(text: &[u8]) -> (Vec<u8>, Vec<usize>) {
+pub(super) fn json_decoded(text: &[u8]) -> (Vec<u8>, Vec<usize>) {
     let mut decoded = Vec::with_capacity(text.len());
     let mut places = Vec::with_capacity(text.len() + 1);
     let mut at = 0;

@@ -9,11 +9,13 @@ use keyless_core::{
     Verdict,
 };
 
-use super::table::SwapTable;
+use super::{member::Watch, said::Unseen, table::SwapTable};
 use crate::{
     ports::{Released, RequestInfo},
     session::SessionSecret,
 };
+
+const NAMES_METHOD: &str = "a member `_method` of its body, which is JSON of more than 256 KiB or tells no length, may name another method; leave it away, or have a rule allow every method there (`*`)";
 
 /// The verdicts of one request.
 pub(super) struct Ledger {
@@ -30,6 +32,12 @@ pub(super) struct Ledger {
     held: Vec<(usize, Held)>,
     /// What the operator has agreed to for this request.
     consents: Vec<(usize, Consent)>,
+    /// The secrets that are used for it.
+    used: Vec<usize>,
+    /// Looks for another method in a body that was not looked into.
+    watch: Option<Watch>,
+    /// The body may name another method.
+    names_method: bool,
 }
 
 /// What becomes of one placeholder that was not refused.
@@ -61,7 +69,35 @@ impl Ledger {
             uses: Vec::new(),
             held: Vec::new(),
             consents: Vec::new(),
+            used: Vec::new(),
+            watch: None,
+            names_method: false,
         }
+    }
+
+    /// Has the body watched for what was not seen of it.
+    pub(super) fn watch_method(&mut self, unseen: Unseen) {
+        self.watch = (unseen == Unseen::Method).then(Watch::default);
+    }
+
+    /// Looks through the next piece of the body, before anything of it leaves.
+    pub(super) fn look(&mut self, chunk: &[u8]) -> Result<(), Error> {
+        if self.watch.as_mut().is_some_and(|watch| watch.sees(chunk)) {
+            self.names_method = true;
+        }
+        self.refuse_method()
+    }
+
+    /// Refuses a request whose body names another method that the rules of a secret that is used mind.
+    fn refuse_method(&self) -> Result<(), Error> {
+        let minds = |secret: &&usize| {
+            let rule = &self.table.secret(**secret).rule;
+            rule.minds_method(&self.info.authority, &self.request)
+        };
+        let minding = if self.names_method { self.used.iter().find(minds) } else { None };
+        minding.map_or(Ok(()), |secret| {
+            Err(self.refusal(Code::RuleDenied, *secret, None, NAMES_METHOD))
+        })
     }
 
     pub(super) fn table(&self) -> &Arc<SwapTable> {
@@ -76,6 +112,7 @@ impl Ledger {
             Verdict::Pass => Ok(Fate::Left),
             verdict => {
                 self.take(secret, Some(location), verdict);
+                self.refuse_method()?;
                 Ok(Fate::Swapped)
             }
         }
@@ -143,6 +180,9 @@ impl Ledger {
 
     /// Notes a use that was allowed, or waits for the operator's word.
     fn take(&mut self, secret: usize, location: Option<Location>, verdict: Verdict) {
+        if !self.used.contains(&secret) {
+            self.used.push(secret);
+        }
         match verdict {
             Verdict::Allow(allowed) => note(&mut self.uses, secret, allowed),
             Verdict::Ask(held) => note(&mut self.held, secret, held),

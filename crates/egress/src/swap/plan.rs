@@ -138,6 +138,7 @@ where
     } else if !finds.is_empty() {
         room.take(data.len())?;
     }
+    ledger.look(plain)?;
     if let Some(secret) = Lookout::new(escape).look(table, plain) {
         ledger.refuse_hidden(secret, Location::Body)?;
     }

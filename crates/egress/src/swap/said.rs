@@ -15,6 +15,14 @@ use super::{
 };
 use crate::coding::Coded;
 
+/// What of a body was not looked into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unseen {
+    /// JSON that may name another method: it is watched as it passes.
+    Method,
+    Nothing,
+}
+
 /// Reads what the rules of this route look at.
 pub(super) async fn of<B>(
     table: &SwapTable,
@@ -22,12 +30,12 @@ pub(super) async fn of<B>(
     route: &Route<'_>,
     parts: &Parts,
     sent: &mut Sent<B>,
-) -> Result<RequestFacts, Error>
+) -> Result<(RequestFacts, Unseen), Error>
 where
     B: Body<Data = Bytes> + Unpin,
 {
     if facts.ruled.is_empty() {
-        return Ok(RequestFacts::default());
+        return Ok((RequestFacts::default(), Unseen::Nothing));
     }
     let mut said = of_head(&parts.method, &parts.uri, &parts.headers);
     let looks_into = |secret: &usize| table.secret(*secret).rule.looks_into(route.authority, &said);
@@ -39,12 +47,16 @@ where
     if facts.ruled.iter().any(minds_method)
         && let Some(form) = Form::of(&parts.method, &parts.headers)
     {
+        // What is sent to models is long, and comes in crowds.
+        if form == Form::Json && !sent.is_small() {
+            return Ok((said, Unseen::Method));
+        }
         match fields(form, parts, sent).await? {
             Some(fields) => said.add_parameters(fields),
             None => said.has_unread_form = true,
         }
     }
-    Ok(said)
+    Ok((said, Unseen::Nothing))
 }
 
 /// The fields of a form that may name a method; `None` where it is too long, or can't be read.
