@@ -42,7 +42,8 @@ use clap::{
 use keyless_core::{Code, Error, SafeText};
 use keyless_daemon::{
     AgreedConfig, Config, Leads, OlderBroker, Places, Store, check_place, ci, create_whole,
-    path_unusable, refuse_unset_clock, vault::Vault,
+    path_unusable, read_variable, refuse_unset_clock,
+    vault::{EnvName, Vault},
 };
 
 use crate::{
@@ -316,6 +317,11 @@ fn write_private(file: &Path, text: &[u8]) -> Result<(), Error> {
 /// Whether [`write_private`] will find a place, before what it is to write is made: nobody sees that twice.
 fn check_private(file: Option<&Path>) -> Result<(), Error> {
     file.map_or(Ok(()), |file| check_place(file).map_err(|error| path_unusable(file, &error)))
+}
+
+/// The variable that an option names.
+fn variable_named(name: &str) -> Result<EnvName, Error> {
+    read_variable(name).map_err(|error| Error::with(Code::Usage, error.detail().clone()))
 }
 
 /// `config.toml` with the command line's routes and roots.

@@ -161,7 +161,7 @@ impl Request {
     }
 
     /// The same request with its answer. [`Code::RequestSettled`] when there is one or it is too
-    /// late, [`Code::Usage`] when the answer does not fit what is asked.
+    /// late, [`Code::AnswerUnfit`] when the answer does not fit what is asked.
     pub fn settle(&self, decision: Decision, now: Timestamp) -> Result<Self, Error> {
         if self.status(now) != Status::Pending {
             let words = SafeText::default().and(&self.id).and(" is ");
@@ -179,7 +179,7 @@ impl Request {
             (Decision::Fail(code), _) => (Status::Failed { code }, Outcome::default(), None),
             (_, _) => {
                 let words = SafeText::words("that is no answer to a request of kind ");
-                return Err(Error::with(Code::Usage, words.and(self.asked.kind())));
+                return Err(Error::with(Code::AnswerUnfit, words.and(self.asked.kind())));
             }
         };
         let holds_until = life.and_then(|life| now.checked_add(life).ok());

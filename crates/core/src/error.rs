@@ -161,6 +161,10 @@ codes! {
     AnswerTooLarge = "answer_too_large", "NL-E305", 502, Failure, Agent, false,
         "ask for less at a time",
         "The destination's answer was larger than is read here.";
+    /// What a person typed, ticked or sent does not fit what they were asked.
+    AnswerUnfit = "answer_unfit", "NL-E800", 400, Usage, Operator, false,
+        "answer once more, as what is asked wants it",
+        "The answer can't be used; nothing was changed.";
     /// A person refused the use, and asking again at once is no answer to that.
     ApprovalDenied = "approval_denied", "NL-E204", 403, Refused, Operator, false,
         "do something else, or talk to the person; a denial can be lifted with keyless approve --take-back ID",
@@ -245,6 +249,10 @@ codes! {
     CatalogInvalid = "catalog_invalid", "NL-E800", 400, Usage, Operator, false,
         "correct the catalog at the place named",
         "The catalog could not be read; nothing was changed.";
+    /// Somebody else has changed what a change was to be made to, since it was looked at.
+    ChangedMeanwhile = "changed_meanwhile", "NL-E800", 409, Usage, Operator, false,
+        "look at it as it is now, and change that",
+        "Somebody else has changed it meanwhile; what they did stands.";
     /// A secret would go over cleartext http.
     Cleartext = "cleartext", "NL-E205", 403, Refused, Agent, false,
         "use https, or have the operator add an http:// destination",
@@ -701,7 +709,7 @@ codes! {
     UpstreamTls = "upstream_tls", "NL-E305", 502, Failure, Upstream, false,
         "check the server's certificate; a private root goes into [egress] extra_roots",
         "The destination could not prove who it is, so nothing was sent.";
-    /// The arguments don't fit.
+    /// The arguments of a command or a call don't fit.
     Usage = "usage", "NL-E800", 400, Usage, Operator, false,
         "see keyless --help",
         "The arguments do not fit.";

@@ -203,12 +203,12 @@ impl UrlCatalogs {
         self.settings.enable_url_catalogs
     }
 
-    /// Fails with `Code::Usage` on an address that can't be named: it is not https, or is there already.
+    /// Fails with `Code::Usage` on an address that is not https, and with `Code::StateUnfit` on one that is there already.
     pub fn check_new(&self, url: &str, pin: Option<&str>) -> Result<(), Error> {
         split(url).ok_or_else(|| refused(url, "is no plain https address"))?;
         pin.map_or(Ok(()), check_pin)?;
         if self.names(url) {
-            return Err(refused(url, "is there already"));
+            return Err(unfit(url, "is there already"));
         }
         Ok(())
     }
@@ -274,7 +274,7 @@ impl UrlCatalogs {
     pub fn pin(&mut self, url: &str, sha256: Option<String>) -> Result<String, Error> {
         self.find(url)?;
         let pin = sha256.or_else(|| self.files.known().get(url).cloned());
-        let pin = pin.ok_or_else(|| refused(url, "was never fetched; say what to pin it to"))?;
+        let pin = pin.ok_or_else(|| unfit(url, "was never fetched; say what to pin it to"))?;
         check_pin(&pin)?;
         self.settings = self.files.edit_settings(|document| document::pin(document, url, &pin))?;
         Ok(pin)
@@ -465,6 +465,13 @@ pub(crate) fn split(url: &str) -> Option<(Authority, &str)> {
 }
 
 fn refused(what: &str, why: &'static str) -> Error {
-    let words = SafeText::default().as_they_wrote(what).and(" ").and(SafeText::words(why));
-    Error::with(Code::Usage, words)
+    Error::with(Code::Usage, place(what, why))
+}
+
+fn unfit(what: &str, why: &'static str) -> Error {
+    Error::with(Code::StateUnfit, place(what, why))
+}
+
+fn place(what: &str, why: &'static str) -> SafeText {
+    SafeText::default().as_they_wrote(what).and(" ").and(SafeText::words(why))
 }

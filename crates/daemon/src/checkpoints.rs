@@ -107,7 +107,7 @@ pub(crate) async fn has_grown(vault: &Vault) -> bool {
 
 /// Verifies the log, and that every checkpoint fits it.
 ///
-/// Fails with [`Code::AuditTampered`], and with [`Code::Usage`] when there is no checkpoint to begin at.
+/// Fails with [`Code::AuditTampered`], and with [`Code::StateUnfit`] when there is no checkpoint to begin at.
 pub async fn verify_log(
     store: Store,
     places: &Places,
@@ -146,7 +146,7 @@ pub async fn verify_log(
     let starts = if check.incremental { newest(&checkpoints) } else { Vec::new() };
     if check.incremental && starts.is_empty() {
         let words = "there is no checkpoint to begin at: keyless audit checkpoint makes one";
-        return Err(Error::with(Code::Usage, SafeText::words(words)).into());
+        return Err(Error::with(Code::StateUnfit, SafeText::words(words)).into());
     }
     let chains = store.audit_verify_after(sealer.as_deref(), &starts).await?;
     Ok(VerifiedLog { chains, checkpoints: fit, elsewhere })

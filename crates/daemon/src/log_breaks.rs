@@ -28,7 +28,7 @@ pub struct BreaksSeen {
 /// Has the log go on behind everything in it that is not what was written: an entry names each break, and each verification
 /// tells them from then on. The end is then signed.
 ///
-/// Fails with [`Code::Usage`] when the log is whole.
+/// Fails with [`Code::StateUnfit`] when the log is whole.
 pub async fn accept_log_breaks(
     vault: &Vault,
     places: &Places,

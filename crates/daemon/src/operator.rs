@@ -157,7 +157,7 @@ impl Operator {
         }
     }
 
-    /// Replaces a secret's metadata, which was `before`: [`Code::Usage`] when it is something else by now.
+    /// Replaces a secret's metadata, which was `before`: [`Code::ChangedMeanwhile`] when it is something else by now.
     pub async fn set(
         &self,
         path: &SecretPath,
@@ -199,7 +199,7 @@ impl Operator {
         let secret = self.vault.show(path).await?;
         if secret.version.is_some() {
             let words = "the store keeps its value: give it a new one with keyless secret rotate";
-            return Err(Error::with(Code::Usage, SafeText::words(words)));
+            return Err(Error::with(Code::StateUnfit, SafeText::words(words)));
         }
         let metadata = Metadata { compromised: None, ..secret.metadata.clone() };
         let entries = self.entry(Action::Rotate, path, rotation::EVENT);

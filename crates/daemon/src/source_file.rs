@@ -55,8 +55,8 @@ impl NewSource {
 
 /// Adds a source. Blocks.
 ///
-/// Fails with [`Code::Usage`] when its name is taken, another default stands or what is said of it can't be used, and
-/// with [`Code::SourcesInvalid`] when the file could not be used before; nothing is written.
+/// Fails with [`Code::StateUnfit`] when its name is taken or another default stands, with [`Code::Usage`] when what is said
+/// of it can't be used, and with [`Code::SourcesInvalid`] when the file could not be used before; nothing is written.
 pub fn declare_source(places: &Places, new: &NewSource) -> Result<(), Error> {
     let _turn = take_turn(places)?;
     let mut document = read(places)?;
@@ -89,7 +89,7 @@ pub fn declare_source(places: &Places, new: &NewSource) -> Result<(), Error> {
     if sources(&document).any(|table| is(table, "name", &new.name)) {
         let words = SafeText::words("there is a source ").as_they_wrote(&new.name);
         return Err(Error::with(
-            Code::Usage,
+            Code::StateUnfit,
             words.and(" already; keyless source remove takes it out"),
         ));
     }
@@ -125,7 +125,7 @@ pub fn declare_source(places: &Places, new: &NewSource) -> Result<(), Error> {
     if new.is_default {
         if document.contains_key("default") {
             let words = "sources.toml has a default already; change it there";
-            return Err(Error::with(Code::Usage, SafeText::words(words)));
+            return Err(Error::with(Code::StateUnfit, SafeText::words(words)));
         }
         let mut default = Table::new();
         default["source"] = value(&new.name);
@@ -141,7 +141,8 @@ pub fn declare_source(places: &Places, new: &NewSource) -> Result<(), Error> {
 
 /// Takes a source out, with the routes and the default that lead to it and the name of its credential. Blocks.
 ///
-/// Fails with [`Code::Usage`] while something is kept there, or the file names it elsewhere.
+/// Fails with [`Code::StateUnfit`] while something is kept there, and with [`Code::Usage`] when there is none of that name or the
+/// file names it elsewhere.
 pub fn undeclare_source(places: &Places, name: &str, secrets: &[Secret]) -> Result<(), Error> {
     let _turn = take_turn(places)?;
     let mut document = read(places)?;
@@ -167,7 +168,7 @@ pub fn undeclare_source(places: &Places, name: &str, secrets: &[Secret]) -> Resu
         let words = SafeText::default().and(&secret.path).and(" is kept at ").as_they_wrote(name);
         let words = words
             .and("; keyless secret remove and purge take it out, and keyless secret add --source names another place");
-        return Err(Error::with(Code::Usage, words));
+        return Err(Error::with(Code::StateUnfit, words));
     }
     for (section, key) in [("source", "name"), ("route", "source")] {
         if let Some(tables) = document.get_mut(section).and_then(Item::as_array_of_tables_mut) {

@@ -153,7 +153,7 @@ impl Grants {
             Err(StoreError::Taken(_)) => {
                 let words = SafeText::words("there is a grant of that name: ");
                 let words = words.as_they_wrote(row.grant.grant_id.as_str());
-                Err(Error::with(Code::Usage, words))
+                Err(Error::with(Code::StateUnfit, words))
             }
             done => Ok(done?),
         }
@@ -167,7 +167,7 @@ impl Grants {
         if !row.grant.revocable {
             let words =
                 SafeText::words("the grant says that it can't be revoked; suspend its agent");
-            return Err(Error::with(Code::Usage, words));
+            return Err(Error::with(Code::StateUnfit, words));
         }
         if row.grant.revoked {
             return Ok(row.grant);

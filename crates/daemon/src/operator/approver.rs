@@ -206,7 +206,7 @@ impl Approver {
         self.operator.vault.show(secret_of(request)?).await?;
         if self.show(request, Timestamp::now()).await.is_one_deed() {
             let words = about(request).and(" is asked for at every use; allow it once");
-            return Err(Error::with(Code::Usage, words));
+            return Err(Error::with(Code::AnswerUnfit, words));
         }
         Ok(Decision::AllowSession)
     }
@@ -381,7 +381,7 @@ fn secret_of(request: &Request) -> Result<&SecretPath, Error> {
 }
 
 fn misfit() -> Error {
-    Error::with(Code::Usage, SafeText::words("the answer does not fit what is asked"))
+    Error::with(Code::AnswerUnfit, SafeText::words("the answer does not fit what is asked"))
 }
 
 #[cfg(test)]
@@ -471,7 +471,7 @@ mod tests {
         let asked = Asked::UseApproval { reason, deed: None, per_call: true };
         let id = ask(&approver, asked).await;
         let refused = approver.answer(&id, Answer::AllowSession, None).await.unwrap_err();
-        assert_eq!(refused.code(), Code::Usage);
+        assert_eq!(refused.code(), Code::AnswerUnfit);
         approver.answer(&id, Answer::AllowOnce, None).await.unwrap();
     }
 
@@ -604,7 +604,7 @@ mod tests {
         let (reason, deed) = ("to look".to_owned(), Some("DELETE a.test:443/x".to_owned()));
         let id = ask(&approver, Asked::UseApproval { reason, deed, per_call: false }).await;
         let refused = approver.answer(&id, Answer::AllowSession, None).await.unwrap_err();
-        assert_eq!(refused.code(), Code::Usage);
+        assert_eq!(refused.code(), Code::AnswerUnfit);
         approver.answer(&id, Answer::AllowOnce, None).await.unwrap();
     }
 
@@ -671,7 +671,7 @@ mod tests {
         let (approver, _scene) = approver(Some(b"Qm7-xT4w9ZrK2bVp")).await;
         let id = ask(&approver, Asked::provision()).await;
         let refused = give(&approver, &id, "a.test", b"Hn3-yU8e5GsL6cDq").await.unwrap_err();
-        assert_eq!(refused.code(), Code::Usage);
+        assert_eq!(refused.code(), Code::StateUnfit);
         assert_eq!(approver.operator.vault.show(&path()).await.unwrap().version, Some(1));
         let id = ask(&approver, Asked::rotation()).await;
         give(&approver, &id, "a.test", b"Hn3-yU8e5GsL6cDq").await.unwrap();

@@ -90,7 +90,7 @@ impl ApproverHandle {
         }
     }
 
-    /// Gives a secret a value that no agent has asked for. [`Code::Usage`] when a first value would overwrite one,
+    /// Gives a secret a value that no agent has asked for. [`Code::StateUnfit`] when a first value would overwrite one,
     /// [`Code::SecretExists`] when a new secret is there already.
     pub async fn give(
         &mut self,
@@ -109,7 +109,7 @@ impl ApproverHandle {
         }
     }
 
-    /// Puts `after` in place of a secret's metadata, which was `before` when it was shown. [`Code::Usage`] when somebody
+    /// Puts `after` in place of a secret's metadata, which was `before` when it was shown. [`Code::ChangedMeanwhile`] when somebody
     /// changed it meanwhile.
     pub async fn change(
         &mut self,

@@ -2,12 +2,12 @@
 
 use jiff::civil::Date;
 use keyless_core::{
-    ApproveOnUse, EgressRule, Error,
+    ApproveOnUse, Code, EgressRule, Error,
     approval::{Asked, Fields},
 };
 use keyless_vault::{Metadata, Upkeep};
 
-use super::given::{read_destinations, read_variable, usage};
+use super::given::{read_destinations, read_variable, unfit};
 
 /// The fields of the form.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -50,7 +50,7 @@ impl Edited {
         }
     }
 
-    /// `before` with what the fields say; what they don't name stays. [`keyless_core::Code::Usage`] when it can't be.
+    /// `before` with what the fields say; what they don't name stays. [`keyless_core::Code::AnswerUnfit`] when it can't be.
     pub fn read(&self, before: &Metadata) -> Result<Metadata, Error> {
         let text = |field: &str| Some(field.trim().to_owned()).filter(|it| !it.is_empty());
         let known = Fields {
@@ -63,7 +63,8 @@ impl Edited {
             pattern_id: text(&self.pattern_id),
         };
         // An owner is held to what an agent's proposals are: what stands there is read by others, and links are followed.
-        Asked::new_path(known.clone()).check()?;
+        let judged = Asked::new_path(known.clone()).check();
+        judged.map_err(|error| Error::with(Code::AnswerUnfit, error.detail().clone()))?;
         Ok(Metadata {
             egress: self.rule(before)?,
             env: text(&self.env).map(|name| read_variable(&name)).transpose()?,
@@ -86,7 +87,7 @@ impl Edited {
             (None, true) => None,
             (None, false) => Some(EgressRule::to(to)),
             (Some(_), true) => {
-                return Err(usage(
+                return Err(unfit(
                     "it keeps at least one host: one without any could enter an action’s jail",
                 ));
             }
@@ -96,11 +97,11 @@ impl Edited {
 }
 
 fn read_day(text: &str) -> Result<Date, Error> {
-    text.parse().map_err(|_| usage("the last day is written as 2027-01-31"))
+    text.parse().map_err(|_| unfit("the last day is written as 2027-01-31"))
 }
 
 fn read_days(text: &str) -> Result<u32, Error> {
-    text.parse().map_err(|_| usage("the renewal is a number of days"))
+    text.parse().map_err(|_| unfit("the renewal is a number of days"))
 }
 
 #[cfg(test)]
@@ -155,7 +156,7 @@ mod tests {
         for (index, edit) in edits.into_iter().enumerate() {
             let mut edited = Edited::of(&metadata());
             edit(&mut edited);
-            assert_eq!(edited.read(&metadata()).unwrap_err().code(), Code::Usage, "{index}");
+            assert_eq!(edited.read(&metadata()).unwrap_err().code(), Code::AnswerUnfit, "{index}");
         }
     }
 }

@@ -70,7 +70,7 @@ impl Typed<'_> {
     /// The value, and what goes with it. `chosen` is the kind of token that the person said it is; `is_bound` that the
     /// secret has its hosts already.
     ///
-    /// [`Code::Usage`] when something is missing or can't be read, [`Code::ValueWeak`] when the value has not the format
+    /// [`Code::AnswerUnfit`] when something is missing or can't be read, [`Code::ValueWeak`] when the value has not the format
     /// of its kind.
     pub fn read(
         &self,
@@ -79,10 +79,10 @@ impl Typed<'_> {
         is_bound: bool,
     ) -> Result<(Given, Zeroizing<Vec<u8>>), Error> {
         if occasion == Occasion::Another && !self.overwrite {
-            return Err(usage("tick the box that says that the present value may go"));
+            return Err(unfit("tick the box that says that the present value may go"));
         }
         if self.value.is_empty() {
-            return Err(usage("no value was typed"));
+            return Err(unfit("no value was typed"));
         }
         let to = read_destinations(self.to)?;
         let env = match self.env.trim() {
@@ -101,21 +101,21 @@ impl Typed<'_> {
     }
 }
 
-/// Hosts as people write them, with commas or blanks between them; [`Code::Usage`] when one is none.
+/// Hosts as people write them, with commas or blanks between them; [`Code::AnswerUnfit`] when one is none.
 pub fn read_destinations(text: &str) -> Result<Vec<Destination>, Error> {
     let names = text.split([',', ' ']).map(str::trim).filter(|name| !name.is_empty());
     let parsed = names.map(|name| {
         Destination::parse(name)
-            .map_err(|error| Error::with(Code::Usage, SafeText::default().and(error)))
+            .map_err(|error| Error::with(Code::AnswerUnfit, SafeText::default().and(error)))
     });
     parsed.collect()
 }
 
-/// A variable's name; [`Code::Usage`] when it is none, or one that no secret may have.
+/// A variable's name; [`Code::AnswerUnfit`] when it is none, or one that no secret may have.
 pub fn read_variable(name: &str) -> Result<EnvName, Error> {
     let refuse = |words: &str| {
         let place = SafeText::default().as_they_wrote(name).and(": ");
-        Error::with(Code::Usage, place.as_they_wrote(words))
+        Error::with(Code::AnswerUnfit, place.as_they_wrote(words))
     };
     if is_of_sessions(name) {
         let words = "every session sets this variable itself or keeps it away, so it can't hold a placeholder";
@@ -135,8 +135,8 @@ pub fn suggested_variable(path: &SecretPath) -> String {
     format!("{}_{}", path.category(), path.name()).to_uppercase().replace(['-', '/'], "_")
 }
 
-pub(super) fn usage(words: &'static str) -> Error {
-    Error::with(Code::Usage, SafeText::words(words))
+pub(super) fn unfit(words: &'static str) -> Error {
+    Error::with(Code::AnswerUnfit, SafeText::words(words))
 }
 
 #[cfg(test)]

@@ -32,7 +32,7 @@ pub enum Existing {
     Replace,
 }
 
-/// Writes `.keyless/secrets.toml` of the project at `root`; gives its place. [`Code::Usage`] when there is one that is to
+/// Writes `.keyless/secrets.toml` of the project at `root`; gives its place. [`Code::StateUnfit`] when there is one that is to
 /// stay. Blocks.
 pub fn write(root: &Path, scan: &Scan, existing: Existing) -> Result<PathBuf, Error> {
     let file = root.join(".keyless/secrets.toml");
@@ -41,7 +41,7 @@ pub fn write(root: &Path, scan: &Scan, existing: Existing) -> Result<PathBuf, Er
     if file.exists() {
         if existing == Existing::Keep {
             let place = SafeText::default().as_they_wrote(&file.to_string_lossy());
-            return Err(Error::with(Code::Usage, place.and(" is there; --force replaces it")));
+            return Err(Error::with(Code::StateUnfit, place.and(" is there; --force replaces it")));
         }
         keep(&file).map_err(|error| failed(&error))?;
     }

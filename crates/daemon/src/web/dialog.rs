@@ -52,7 +52,7 @@ pub(super) struct Scene<'a> {
     pub(super) prove_again: ProveAgain,
 }
 
-/// What the form says; `Code::Usage` when it says nothing that can be done.
+/// What the form says; `Code::AnswerUnfit` when it says nothing that can be done.
 pub(super) fn read(
     shown: &Shown,
     providers: &Providers,
@@ -267,9 +267,9 @@ fn buttons(shown: &Shown) -> Markup {
 }
 
 fn misfit() -> Error {
-    usage("the answer does not fit what is asked")
+    unfit("the answer does not fit what is asked")
 }
 
-fn usage(words: &'static str) -> Error {
-    Error::with(Code::Usage, SafeText::words(words))
+fn unfit(words: &'static str) -> Error {
+    Error::with(Code::AnswerUnfit, SafeText::words(words))
 }

@@ -32,7 +32,7 @@ pub(super) async fn save(
             (change(&web, &mut sent, &secret).await?, format!("secrets/{path}"))
         }
         ("check", Some(secret)) => (check(&web, &secret.path).await?, format!("secrets/{path}")),
-        _ => return Err(usage("the form does not fit the page").into()),
+        _ => return Err(unfit("the form does not fit the page").into()),
     };
     sent.visit.leave(notice);
     Ok(to(&sent.visit, &room))
@@ -64,6 +64,6 @@ async fn check(web: &Web, path: &SecretPath) -> Result<String, Error> {
     Ok(checked.sentence(path))
 }
 
-fn usage(words: &'static str) -> Error {
-    Error::with(Code::Usage, SafeText::words(words))
+fn unfit(words: &'static str) -> Error {
+    Error::with(Code::AnswerUnfit, SafeText::words(words))
 }

@@ -57,16 +57,17 @@ impl Passkeys<'_> {
     async fn add(&self, name: &str, registered: Registered) -> Result<(), Error> {
         if self.rows().await?.len() >= MOST {
             let words = SafeText::words("there are 16 passkeys; remove one first");
-            return Err(Error::with(Code::Usage, words));
+            return Err(Error::with(Code::StateUnfit, words));
         }
         let Registered { id, public_key, algorithm, counter } = registered;
         let (name, created_at) = (name.to_owned(), Timestamp::now());
         let passkey =
             Passkey { id, name, public_key, algorithm, counter, created_at, used_at: None };
         match self.0.store().insert_passkey(&self.sealed(passkey)).await {
-            Err(StoreError::Taken(_)) => {
-                Err(Error::with(Code::Usage, SafeText::words("that passkey is registered already")))
-            }
+            Err(StoreError::Taken(_)) => Err(Error::with(
+                Code::StateUnfit,
+                SafeText::words("that passkey is registered already"),
+            )),
             other => Ok(other?),
         }
     }
@@ -75,7 +76,10 @@ impl Passkeys<'_> {
         if self.0.store().remove_passkey(id).await? {
             return Ok(());
         }
-        Err(Error::with(Code::Usage, SafeText::words("there is no passkey of that name any more")))
+        Err(Error::with(
+            Code::StateUnfit,
+            SafeText::words("there is no passkey of that name any more"),
+        ))
     }
 
     async fn rows(&self) -> Result<Vec<PasskeyRow>, Error> {

@@ -260,7 +260,7 @@ fn check_fit(secret: &Incoming) -> Result<(), Error> {
 fn check_replaces(there: &Indexed, secret: &Incoming) -> Result<(), Error> {
     let refused = |why| {
         let words = SafeText::default().and(&secret.path).and(why);
-        Err(Error::with(Code::Usage, words))
+        Err(Error::with(Code::StateUnfit, words))
     };
     let (ours, theirs) = (&there.metadata, &secret.metadata);
     let has_value = !there.versions.is_empty() || ours.source != SourceConfig::Local;

@@ -116,7 +116,7 @@ impl Vault {
     }
 
     /// Removes what opens the store by `kind`. [`Code::LastEnvelope`] when nothing else could open
-    /// it from cold, [`Code::Usage`] when there is none of the kind.
+    /// it from cold, [`Code::StateUnfit`] when there is none of the kind.
     pub async fn remove_envelope(
         &self,
         kind: EnvelopeKind,
@@ -130,7 +130,7 @@ impl Vault {
         let there = |row: &&EnvelopeRow| row.kind == kind.as_str();
         if !rows.envelopes.iter().any(|row| there(&row)) {
             let words = SafeText::words("there is no envelope of kind ").and(kind.as_str());
-            return Err(Error::with(Code::Usage, words));
+            return Err(Error::with(Code::StateUnfit, words));
         }
         let cold = rows.envelopes.iter().filter(|row| !there(row));
         let mut cold = cold.filter_map(|row| EnvelopeKind::parse(&row.kind));

@@ -216,7 +216,7 @@ impl Vault {
         .await
     }
 
-    /// Puts new metadata in place of what it was made from, `before`: [`Code::Usage`] when it has become something else
+    /// Puts new metadata in place of what it was made from, `before`: [`Code::ChangedMeanwhile`] when it has become something else
     /// since, so that nobody takes back what they have not seen. A value that is kept here must fit what the metadata
     /// then binds it to, else [`Code::ValueRefused`].
     pub async fn set_metadata(
@@ -236,13 +236,12 @@ impl Vault {
         self.mutate(entries, |index| {
             let old = index.find(path)?;
             if old.metadata != *before {
-                let words =
-                    SafeText::default().and(path).and(" was changed meanwhile; look at it again");
-                return Err(Error::with(Code::Usage, words));
+                let words = SafeText::default().and(path);
+                return Err(Error::with(Code::ChangedMeanwhile, words));
             }
             if old.current().is_some() && metadata.source.kind() != old.metadata.source.kind() {
                 let words = "a secret with a value in the store keeps its source; add another one";
-                return Err(Error::with(Code::Usage, SafeText::words(words)));
+                return Err(Error::with(Code::StateUnfit, SafeText::words(words)));
             }
             let mut row = to_row(path, &metadata, old.created_at, now);
             row.current = old.pinned;

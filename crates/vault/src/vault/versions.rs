@@ -38,7 +38,7 @@ impl Vault {
     /// Brings a removed secret back, or puts an older version in use, or both.
     ///
     /// Fails with [`Code::SecretNotFound`], [`Code::SecretVersionUnknown`], [`Code::SecretCompromised`] (that version must
-    /// not be used any more) or [`Code::Usage`] (nothing would change).
+    /// not be used any more) or [`Code::StateUnfit`] (nothing would change).
     pub async fn restore(
         &self,
         path: &SecretPath,
@@ -60,7 +60,7 @@ impl Vault {
             let pinned = version.or(secret.pinned);
             if secret.removed_at.is_none() && pinned == secret.current().map(|v| v.version) {
                 let words = "it is there, with that version in use; name another --version";
-                return Err(Error::with(Code::Usage, SafeText::words(words)));
+                return Err(Error::with(Code::StateUnfit, SafeText::words(words)));
             }
             let mut row = to_row(path, &secret.metadata, secret.created_at, now);
             row.current = pinned;
@@ -92,7 +92,7 @@ impl Vault {
             find_version(path, secret, version)?;
             if secret.current().is_some_and(|current| current.version == version) {
                 let words = "that version is in use; rotate or restore another one first";
-                return Err(Error::with(Code::Usage, SafeText::words(words)));
+                return Err(Error::with(Code::StateUnfit, SafeText::words(words)));
             }
             Ok((vec![Change::RemoveVersion(path.clone(), version)], ()))
         })

@@ -61,14 +61,14 @@ async fn a_copy_without_a_value_repoints_none_of_ours(engine: Engine) {
         let refused = vault
             .import(copy(&source, &json!({}), &[]), Conflicts::Replace, Entries::untold())
             .await;
-        assert_eq!(refused.unwrap_err().code(), Code::Usage, "{source}");
+        assert_eq!(refused.unwrap_err().code(), Code::StateUnfit, "{source}");
     }
     // Nor while ours is removed, to be restored later.
     vault.remove(&path(AT), Entries::untold()).await.unwrap();
     let refused = vault
         .import(copy(&json!("local"), &json!({}), &[]), Conflicts::Replace, Entries::untold())
         .await;
-    assert_eq!(refused.unwrap_err().code(), Code::Usage);
+    assert_eq!(refused.unwrap_err().code(), Code::StateUnfit);
     vault.restore(&path(AT), None, Entries::untold()).await.unwrap();
     assert_eq!(vault.list().await.unwrap()[0].metadata, before[0].metadata);
     assert_eq!(opened(vault, AT).await, "ours-1-ours-1");
@@ -89,7 +89,7 @@ async fn a_copy_repoints_no_value_that_is_kept_elsewhere(engine: Engine) {
         let refused = vault
             .import(copy(&source, &json!({}), &[]), Conflicts::Replace, Entries::untold())
             .await;
-        assert_eq!(refused.unwrap_err().code(), Code::Usage, "{source}");
+        assert_eq!(refused.unwrap_err().code(), Code::StateUnfit, "{source}");
     }
     assert_eq!(destinations(vault).await, ["api.github.com"]);
 }

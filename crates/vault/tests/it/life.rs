@@ -133,7 +133,10 @@ async fn what_was_said_meanwhile_stays(engine: Engine) {
     let compromised = other.revoke_compromised(&at, Entries::untold()).await.unwrap().metadata;
     let described = Metadata { description: Some("CI".to_owned()), ..before.clone() };
     let late = vault.set_metadata(&at, &before, described, Entries::untold()).await.unwrap_err();
-    assert!(late.code() == Code::Usage && late.to_string().contains("meanwhile"), "{late}");
+    assert!(
+        late.code() == Code::ChangedMeanwhile && late.to_string().contains("meanwhile"),
+        "{late}"
+    );
     // What a service gives in its place is no more of a secret, and a person's value is.
     assert_eq!(
         code(vault.put_successor(&at, value("second-value"), Entries::untold()).await),

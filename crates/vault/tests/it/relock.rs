@@ -171,7 +171,7 @@ async fn envelopes_come_and_go_but_never_the_last(engine: Engine) {
     vault.remove_envelope(EnvelopeKind::Recovery, Entries::untold()).await.unwrap();
     assert_eq!(
         code(vault.remove_envelope(EnvelopeKind::Recovery, Entries::untold()).await),
-        Code::Usage
+        Code::StateUnfit
     );
     vault.remove_envelope(EnvelopeKind::Passphrase, Entries::untold()).await.unwrap();
     assert_eq!(
@@ -196,7 +196,7 @@ async fn removed_versions_and_secrets_stay_removed(engine: Engine) {
     vault.put(&at, value("second-value"), Entries::untold()).await.unwrap();
     vault.restore(&at, Some(1), Entries::untold()).await.unwrap();
     assert_eq!(opened(vault, "a/b/c").await, "first-value");
-    assert_eq!(code(vault.restore(&at, Some(1), Entries::untold()).await), Code::Usage);
+    assert_eq!(code(vault.restore(&at, Some(1), Entries::untold()).await), Code::StateUnfit);
     assert_eq!(vault.put(&at, value("third-value"), Entries::untold()).await.unwrap(), 3);
     assert_eq!(opened(vault, "a/b/c").await, "third-value");
     vault.remove(&at, Entries::untold()).await.unwrap();
@@ -205,7 +205,7 @@ async fn removed_versions_and_secrets_stay_removed(engine: Engine) {
     let secret = vault.restore(&at, None, Entries::untold()).await.unwrap();
     assert_eq!(secret.version, Some(3));
     vault.purge(&at, Some(2), Entries::untold()).await.unwrap();
-    assert_eq!(code(vault.purge(&at, Some(3), Entries::untold()).await), Code::Usage);
+    assert_eq!(code(vault.purge(&at, Some(3), Entries::untold()).await), Code::StateUnfit);
     vault.purge(&at, None, Entries::untold()).await.unwrap();
     assert_eq!(code(vault.versions(&at).await), Code::SecretNotFound);
 }

@@ -10,7 +10,7 @@ use keyless_daemon::{
 };
 use zeroize::Zeroizing;
 
-use super::{typed, visible};
+use super::{super::variable_named, typed, visible};
 use crate::{
     args::{AnswerWord, ApproveArgs},
     prompt,
@@ -70,7 +70,7 @@ impl Dialog<'_> {
             "o" | "once" => Ok(Answer::AllowOnce),
             "s" | "session" if !one_deed => Ok(Answer::AllowSession),
             "d" | "deny" | "n" | "no" => Ok(Answer::Deny),
-            _ => Err(Error::with(Code::Usage, SafeText::words(words))),
+            _ => Err(Error::with(Code::AnswerUnfit, SafeText::words(words))),
         })
         .await
     }
@@ -131,7 +131,7 @@ impl Dialog<'_> {
             };
             match error.code() {
                 // It is no argument that does not fit: what is wrong with it says it all.
-                Code::Usage => Ui::fault(error.detail().as_str(), None),
+                Code::AnswerUnfit => Ui::fault(error.detail().as_str(), None),
                 code => Ui::fault(&error.message(), Some(code.remediation().action)),
             }
         }
@@ -208,7 +208,7 @@ pub(super) fn by_option(
         (AnswerWord::Accept, Asked::Provision { .. } | Asked::Rotation { .. }) => {
             tell_places(ui, request, known, &args.to);
             let value = prompt::value(ui, &args.value)?;
-            let env = args.env.as_deref().map(read_variable).transpose()?;
+            let env = args.env.as_deref().map(variable_named).transpose()?;
             let (to, allow_weak) = (args.to.clone(), args.value.allow_weak);
             return Ok((Answer::Value(Given { to, env, allow_weak }), Some(value)));
         }

@@ -3,15 +3,13 @@
 use std::path::Path;
 
 use keyless_core::{Code, Destination, EgressRule, Error, Locations, Otherwise, SafeText, Sealing};
-use keyless_daemon::{
-    read_variable,
-    vault::{EnvName, LookAlikeShape, Metadata, PlaceholderShape, SourceConfig},
-};
+use keyless_daemon::vault::{EnvName, LookAlikeShape, Metadata, PlaceholderShape, SourceConfig};
 
 use crate::args::{
     DayWord, GrantWord, HostWord, InjectionWord, RuleArgs, SealingWord, SignerWord, SwitchWord,
     UpkeepArgs, UseArgs,
 };
+use crate::commands::variable_named;
 
 /// The metadata of a new secret.
 pub(super) fn new_metadata(
@@ -32,7 +30,7 @@ pub(super) fn changed_metadata(
     change_upkeep(&mut metadata, upkeep);
     metadata.egress = changed_rule(metadata.egress, args)?;
     if let Some(name) = &args.env {
-        metadata.env = if name == "none" { None } else { Some(read_variable(name)?) };
+        metadata.env = if name == "none" { None } else { Some(variable_named(name)?) };
     }
     if let Some(form) = &args.placeholder {
         metadata.placeholder = parse_placeholder(form)?;

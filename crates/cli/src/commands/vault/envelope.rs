@@ -63,11 +63,11 @@ async fn put(ui: &Ui, verb: &str, args: EnvelopeAddArgs, put: Put) -> Result<(),
     match (put, there) {
         (Put::New, true) => {
             let words = SafeText::words("there is one already; use keyless vault envelope change ");
-            return Err(Error::with(Code::Usage, words.and(kind.as_str())));
+            return Err(Error::with(Code::StateUnfit, words.and(kind.as_str())));
         }
         (Put::Again, false) => {
             let words = SafeText::words("there is none yet; use keyless vault envelope add ");
-            return Err(Error::with(Code::Usage, words.and(kind.as_str())));
+            return Err(Error::with(Code::StateUnfit, words.and(kind.as_str())));
         }
         _ => {}
     }

@@ -15,7 +15,7 @@ impl Agents {
     /// Gives an agent a new credential, which nobody can ever be shown again; from then on the old one is refused, on
     /// connections that it has opened too. `by` is the agent that asks for it, if the operator does not.
     ///
-    /// [`Code::StateUnfit`] for who is revoked, [`Code::Usage`] for a session, which has none.
+    /// [`Code::StateUnfit`] for who is revoked, and for a session, which has none.
     pub async fn rotate(
         &self,
         instance: &InstanceId,
@@ -28,7 +28,7 @@ impl Agents {
             let old = self.row(instance).await?.ok_or_else(|| unknown(instance))?;
             if old.credential_hash == NO_CREDENTIAL {
                 let words = "a session of Keyless is known by its socket and has no credential";
-                return Err(Error::with(Code::Usage, SafeText::words(words)));
+                return Err(Error::with(Code::StateUnfit, SafeText::words(words)));
             }
             if old.aid.lifecycle == AgentState::Revoked {
                 let words =

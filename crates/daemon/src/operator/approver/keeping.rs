@@ -10,7 +10,7 @@ use zeroize::Zeroizing;
 use super::{
     super::{
         Operator,
-        given::{Given, Occasion, usage},
+        given::{Given, Occasion},
     },
     Approver, keep_declared,
 };
@@ -24,7 +24,7 @@ use crate::{
 impl Approver {
     /// Gives a secret a value that no agent has asked for.
     ///
-    /// Fails with [`Code::Usage`] when a first value would overwrite one, with [`Code::SecretExists`] when a new secret
+    /// Fails with [`Code::StateUnfit`] when a first value would overwrite one, with [`Code::SecretExists`] when a new secret
     /// is there already, and as the vault does.
     pub(crate) async fn give(
         &self,
@@ -39,7 +39,7 @@ impl Approver {
 
     /// Puts `after` in place of a secret's metadata, which was `before` when it was shown.
     ///
-    /// Fails with [`Code::Usage`] when it was changed meanwhile, and as the vault does.
+    /// Fails with [`Code::ChangedMeanwhile`] when it was changed meanwhile, and as the vault does.
     pub(crate) async fn change(
         &self,
         path: &SecretPath,
@@ -105,9 +105,10 @@ impl Approver {
             Ok(_) if occasion == Occasion::New => {
                 Err(Error::with(Code::SecretExists, SafeText::default().and(path)))
             }
-            Ok(Secret { version: Some(_), .. }) if occasion == Occasion::First => {
-                Err(usage("it has a value by now; another one is a rotation"))
-            }
+            Ok(Secret { version: Some(_), .. }) if occasion == Occasion::First => Err(Error::with(
+                Code::StateUnfit,
+                SafeText::words("it has a value by now; another one is a rotation"),
+            )),
             Ok(Secret { metadata, .. }) => {
                 let policy = asked.map(Asked::policy).unwrap_or_default();
                 replace(&operator, path, metadata, (rule, env, policy), value).await
@@ -242,7 +243,7 @@ mod tests {
         assert_eq!(gone, Err(Code::SecretNotFound));
         give(&approver, Occasion::New, "a.test").await.unwrap();
         assert_eq!(give(&approver, Occasion::New, "b.test").await, Err(Code::SecretExists));
-        assert_eq!(give(&approver, Occasion::First, "b.test").await, Err(Code::Usage));
+        assert_eq!(give(&approver, Occasion::First, "b.test").await, Err(Code::StateUnfit));
         give(&approver, Occasion::Another, "b.test").await.unwrap();
         let secret = scene.vault.show(&path()).await.unwrap();
         assert_eq!(secret.version, Some(2));
@@ -260,7 +261,10 @@ mod tests {
             |words: &str| Metadata { description: Some(words.to_owned()), ..before.clone() };
         approver.change(&path(), &before, after("first")).await.unwrap();
         let late = approver.change(&path(), &before, after("second")).await.unwrap_err();
-        assert!(late.code() == Code::Usage && late.message().contains("meanwhile"), "{late:?}");
+        assert!(
+            late.code() == Code::ChangedMeanwhile && late.message().contains("meanwhile"),
+            "{late:?}"
+        );
         let now = scene.vault.show(&path()).await.unwrap().metadata;
         assert_eq!(now.description.as_deref(), Some("first"));
     }

@@ -1,10 +1,10 @@
 //! What is known of a secret, as a form for its owner: what it is for, where it may go, when a person is asked.
 
-use keyless_core::{ApproveOnUse, Error};
+use keyless_core::{ApproveOnUse, Code, Error, SafeText};
 use keyless_vault::{Metadata, Secret};
 use maud::{Markup, html};
 
-use super::{FORM, maybe_once_more, own::Own, usage};
+use super::{FORM, maybe_once_more, own::Own, unfit};
 use crate::{
     operator::{Edited, Weight},
     web::{form::Fields, frame::word},
@@ -57,11 +57,12 @@ fn line(name: &str, label: &str, value: &str, kind: &str, help: Option<&str>) ->
     }
 }
 
-/// The metadata that the form says. [`keyless_core::Code::Usage`] when it says nothing that can be done, or was drawn
-/// before somebody else's change.
+/// The metadata that the form says. [`Code::AnswerUnfit`] when it says nothing that can be done,
+/// [`Code::ChangedMeanwhile`] when it was drawn before somebody else's change.
 pub(in crate::web) fn read_metadata(secret: &Secret, fields: &Fields) -> Result<Metadata, Error> {
     if fields.text(SEEN) != secret.updated_at.to_string() {
-        return Err(usage("it was changed meanwhile; load the page again"));
+        let words = SafeText::words("load the page again");
+        return Err(Error::with(Code::ChangedMeanwhile, words));
     }
     let text = |name: &str| fields.text(name).to_owned();
     let asks = ApproveOnUse::parse(fields.text("asks"));
@@ -69,7 +70,7 @@ pub(in crate::web) fn read_metadata(secret: &Secret, fields: &Fields) -> Result<
         description: text("description"),
         to: text("to"),
         env: text("env"),
-        asks: asks.ok_or_else(|| usage("it says when a person is asked"))?,
+        asks: asks.ok_or_else(|| unfit("it says when a person is asked"))?,
         expires_at: text("expires_at"),
         rotate_every_days: text("rotate_every_days"),
         retrieval_url: text("retrieval_url"),
@@ -80,7 +81,7 @@ pub(in crate::web) fn read_metadata(secret: &Secret, fields: &Fields) -> Result<
 
 #[cfg(test)]
 mod tests {
-    use keyless_core::{Code, SecretPath};
+    use keyless_core::SecretPath;
 
     use super::*;
     use crate::web::form::query;
@@ -101,11 +102,9 @@ mod tests {
         assert_eq!((&*edited.description, edited.asks), ("For CI", ApproveOnUse::PerCall));
         assert_eq!((&*edited.expires_at, &*edited.rotate_every_days), ("2027-01-31", "30"));
         assert_eq!((&*edited.retrieval_url, &*edited.pattern_id), ("https://a.test/tokens", "a-b"));
-        for form in [
-            format!("seen=2026-01-02T03%3A04%3A06Z&{fields}"),
-            "seen=2026-01-02T03%3A04%3A05Z&to=a.test".to_owned(),
-        ] {
-            assert_eq!(read(&form).unwrap_err().code(), Code::Usage, "{form}");
-        }
+        let code = |form: &str| read(form).unwrap_err().code();
+        let late = code(&format!("seen=2026-01-02T03%3A04%3A06Z&{fields}"));
+        assert_eq!(late, Code::ChangedMeanwhile);
+        assert_eq!(code("seen=2026-01-02T03%3A04%3A05Z&to=a.test"), Code::AnswerUnfit);
     }
 }

@@ -48,13 +48,13 @@ pub(in crate::web) async fn register(
 ) -> Result<Response, Failure> {
     let name = sent.fields.text("name").trim().to_owned();
     if name.is_empty() || name.chars().count() > MOST_NAME_CHARS {
-        return Err(usage("a name has 1 to 60 characters").into());
+        return Err(unfit("a name has 1 to 60 characters").into());
     }
     let told: Registration = serde_json::from_str(sent.fields.text("credential"))
-        .map_err(|_| usage("the browser's answer can't be read"))?;
+        .map_err(|_| unfit("the browser's answer can't be read"))?;
     web.factor.prove_passphrase(&web.desk, sent.fields.take("passphrase")).await?;
     let challenge =
-        sent.visit.take_challenge().ok_or_else(|| usage("it came too late; add it once more"))?;
+        sent.visit.take_challenge().ok_or_else(|| unfit("it came too late; add it once more"))?;
     let origin = web.origin();
     let registered = told.judge(&Expected { challenge, origin: &origin })?;
     Passkeys(&web.desk.vault).add(&name, registered).await?;
@@ -77,6 +77,6 @@ fn back(sent: &Sent) -> Response {
     Redirect::to(&format!("/{}/passkeys", sent.visit.place)).into_response()
 }
 
-fn usage(words: &'static str) -> Error {
-    Error::with(Code::Usage, SafeText::words(words))
+fn unfit(words: &'static str) -> Error {
+    Error::with(Code::AnswerUnfit, SafeText::words(words))
 }
