@@ -473,6 +473,18 @@ codes! {
     NotInitialised = "not_initialised", "NL-E306", 404, NotFound, Operator, false,
         "run keyless init",
         "There is no Keyless store here yet.";
+    /// git is not there, or does not do what it is asked.
+    GitFailed = "git_failed", "NL-E800", 404, NotFound, Operator, false,
+        "see that git is installed and git status works in this folder",
+        "git could not be asked.";
+    /// Nothing says where Keyless keeps its files.
+    HomeUnset = "home_unset", "NL-E800", 404, NotFound, Operator, false,
+        "export HOME=FOLDER with the absolute path of your own folder, or KEYLESS_HOME=FOLDER for Keyless alone",
+        "Keyless can't tell where its files are.";
+    /// A project without `.keyless/secrets.toml`, where one is needed.
+    ManifestMissing = "manifest_missing", "NL-E800", 404, NotFound, Operator, false,
+        "run it in the project's folder; keyless setup writes a manifest there",
+        "This project has no manifest.";
     /// An action's output is over the limit, so it is withheld.
     OutputTooLarge = "output_too_large", "NL-E308", 500, Failure, Agent, false,
         "have the command print less",

@@ -60,16 +60,12 @@ impl Places {
             return Ok(Self::below(&home).where_served());
         }
         let home = directory("HOME").ok_or_else(|| {
-            let words = "neither HOME nor KEYLESS_HOME is set: set one of them to an absolute path";
-            Error::with(Code::PathUnusable, SafeText::words(words))
+            Error::with(Code::HomeUnset, SafeText::words("neither HOME nor KEYLESS_HOME is set"))
         })?;
         if home.is_relative() {
             // It would be another home in each folder.
             let told = SafeText::words("HOME has to be an absolute path, and is ");
-            return Err(Error::with(
-                Code::PathUnusable,
-                told.as_they_wrote(&home.to_string_lossy()),
-            ));
+            return Err(Error::with(Code::HomeUnset, told.as_they_wrote(&home.to_string_lossy())));
         }
         let below = |(variable, default): (&str, &str)| {
             directory(variable).unwrap_or_else(|| home.join(default)).join("keyless")

@@ -85,7 +85,7 @@ fn hook() -> ExitCode {
 fn install(ui: &Ui, args: &GuardInstallArgs) -> Result<ExitCode, Error> {
     let folder = if args.user {
         let home = env::var_os("HOME").map(PathBuf::from);
-        home.ok_or_else(|| Error::with(Code::PathUnusable, SafeText::words("HOME is not set")))?
+        home.ok_or_else(|| Error::with(Code::HomeUnset, SafeText::words("HOME is not set")))?
     } else {
         PathBuf::from(".")
     };

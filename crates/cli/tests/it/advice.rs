@@ -238,7 +238,8 @@ fn an_error_names_the_reason_and_what_helps() {
     let world = World::with_token();
     let told = |words: &[&str]| world.keyless(words).run().exits(3).errors();
     let errors = told(&["secret", "validate"]);
-    assert!(errors.contains("keyless setup writes one"), "{errors}");
+    assert!(errors.contains("keyless setup writes a manifest there"), "{errors}");
+    assert!(!errors.contains("check the path"), "{errors}");
     let errors = told(&["action", "submit", "nope.json"]);
     assert!(errors.contains("nope.json"), "{errors}");
     let reveal = world.keyless(&["secret", "reveal", TOKEN]).without_passphrase();
@@ -259,8 +260,12 @@ fn an_error_names_the_place_and_what_helps() {
         errors
     };
     let no_home = |home: &str| world.keyless(&["status"]).env("KEYLESS_HOME", "").env("HOME", home);
-    told(no_home(""), 3, &["set one of them to an absolute path"]);
-    told(no_home("some/folder"), 3, &["absolute path", "some/folder"]);
+    for errors in [
+        told(no_home(""), 3, &["neither HOME nor KEYLESS_HOME is set", "export HOME=FOLDER"]),
+        told(no_home("some/folder"), 3, &["absolute path", "some/folder", "KEYLESS_HOME=FOLDER"]),
+    ] {
+        assert!(!errors.contains("check the path"), "{errors}");
+    }
     let explain = ["egress", "explain", "--session", "nope", "https://api.allowed.test/"];
     told(world.keyless(&explain), 3, &["nope", "keyless session list"]);
 

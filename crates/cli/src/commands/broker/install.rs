@@ -49,8 +49,8 @@ pub(super) fn run(ui: &Ui, args: &BrokerInstallArgs) -> Result<ExitCode, Error> 
 fn folder() -> Result<PathBuf, Error> {
     let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let config = set("XDG_CONFIG_HOME").or_else(|| Some(set("HOME")?.join(".config")));
-    let config = config
-        .ok_or_else(|| Error::with(Code::PathUnusable, SafeText::words("HOME is not set")))?;
+    let config =
+        config.ok_or_else(|| Error::with(Code::HomeUnset, SafeText::words("HOME is not set")))?;
     Ok(config.join("systemd/user"))
 }
 

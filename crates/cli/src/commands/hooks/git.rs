@@ -197,5 +197,5 @@ fn failed(said: &str) -> Error {
 }
 
 fn unusable(words: SafeText) -> Error {
-    Error::with(Code::PathUnusable, words)
+    Error::with(Code::GitFailed, words)
 }

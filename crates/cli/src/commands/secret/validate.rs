@@ -53,8 +53,8 @@ fn project(named: Option<PathBuf>) -> Result<PathBuf, Error> {
         Error::with(Code::PathUnusable, SafeText::words("the current folder: ").and(error.kind()))
     })?;
     Manifest::project_of(&here).ok_or_else(|| {
-        let words = "no .keyless/secrets.toml here or above, up to the repository's root; keyless setup writes one";
-        Error::with(Code::PathUnusable, SafeText::words(words))
+        let words = "no .keyless/secrets.toml here or above, up to the repository's root";
+        Error::with(Code::ManifestMissing, SafeText::words(words))
     })
 }
 
