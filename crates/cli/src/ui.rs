@@ -30,6 +30,9 @@ const PATIENCE: Duration = Duration::from_millis(500);
 const STEP: Duration = Duration::from_millis(100);
 /// No column is cut to less: below it a row is told line by line.
 const LEAST_COLUMN: usize = 12;
+/// Columns that are never cut, beside the first: half a state, or half an id, says nothing, or something else.
+const WHOLE_COLUMNS: &[&str] =
+    &["ANSWER", "ID", "OUTCOME", "PATH", "PATTERN", "RESULT", "STATE", "STATUS"];
 
 /// Why some answer could not be written, though there was somebody to read it.
 static UNWRITTEN: OnceLock<Error> = OnceLock::new();
@@ -301,8 +304,8 @@ pub(crate) fn plain(value: &Value) -> String {
 const WIDEST_COLUMN: usize = 512;
 
 /// Rows under a head, in columns as wide as their widest cell, two spaces apart. At a terminal that is narrower the
-/// widest columns are cut, the first one last, since it says what a row is; where too little would be left of them, each
-/// row is told line by line. A pipe gets all of it.
+/// widest columns are cut, but never the first, which says what a row is, nor one of [`WHOLE_COLUMNS`]; where too little
+/// would be left of the others, each row is told line by line. A pipe gets all of it.
 pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) -> String {
     let stdout = io::stdout();
     let size = stdout.is_terminal().then(|| rustix::termios::tcgetwinsize(&stdout).ok()).flatten();
@@ -318,7 +321,8 @@ fn table_within(room: usize, head: &[&str], rows: &[Vec<String>]) -> String {
         cells.chain([head[column].chars().count()]).max().unwrap_or(0)
     };
     let mut widths: Vec<usize> = (0..head.len()).map(width).collect();
-    if !cut(&mut widths, room) {
+    let is_whole = |column| column == 0 || WHOLE_COLUMNS.contains(&head[column]);
+    if !cut(&mut widths, is_whole, room) {
         return rows.iter().map(|row| told_by_lines(room, head, row)).collect();
     }
     let bold = Style::new().bold();
@@ -331,14 +335,13 @@ fn table_within(room: usize, head: &[&str], rows: &[Vec<String>]) -> String {
     text
 }
 
-/// Takes from the widest column, time and again, until the row fits; `false` when it never does.
-fn cut(widths: &mut [usize], room: usize) -> bool {
+/// Takes from the widest column that may be cut, time and again, until the row fits; `false` when it never does.
+fn cut(widths: &mut [usize], is_whole: impl Fn(usize) -> bool, room: usize) -> bool {
     let gaps = 2 * widths.len().saturating_sub(1);
     while widths.iter().sum::<usize>() + gaps > room {
-        let Some((first, others)) = widths.split_first_mut() else { return false };
-        let widest = others.iter_mut().max().filter(|width| **width > LEAST_COLUMN);
-        match widest.unwrap_or(first) {
-            width if *width > LEAST_COLUMN => *width -= 1,
+        let others = widths.iter_mut().enumerate().filter(|(column, _)| !is_whole(*column));
+        match others.map(|(_, width)| width).max() {
+            Some(width) if *width > LEAST_COLUMN => *width -= 1,
             _ => return false,
         }
     }
@@ -423,10 +426,21 @@ mod tests {
             "{}",
             within(40)
         );
-        assert!(within(27).ends_with("team/github/…  api.github.…\n"), "{}", within(27));
+        assert!(within(31).ends_with("team/github/token  api.github.…\n"), "{}", within(31));
         let lines =
             "team/github/token\n  GOES TO  api.github.c\n           om, github.c\n           om\n";
         assert_eq!(within(23), lines);
+        // What says which row it is, and how it stands, is whole at any width.
+        let (id, state) = ("prov-0123456789ab", "expires in 3 days, and is compromised");
+        let row = ["2026-11-27 10:00", id, "api.github.com, github.com", state].map(str::to_owned);
+        for room in 1..200 {
+            let text =
+                table_within(room, &["TIME (UTC)", "ID", "GOES TO", "STATE"], &[row.to_vec()]);
+            let text = anstream::adapter::strip_str(&text).to_string();
+            let is_table = text.starts_with("TIME");
+            assert!(!is_table || text.contains(id) && text.contains(state), "{room}: {text}");
+            assert_eq!(is_table, room >= 16 + id.len() + 12 + state.len() + 6, "{room}: {text}");
+        }
         assert_eq!(within(2).lines().next(), Some("team/github/"));
     }
 
