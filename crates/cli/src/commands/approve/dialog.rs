@@ -224,8 +224,10 @@ pub(super) fn by_option(
 fn refuse_idle(args: &ApproveArgs, word: AnswerWord, asked: &Asked) -> Result<(), Error> {
     let takes_value = matches!(asked, Asked::Provision { .. } | Asked::Rotation { .. });
     let is_new_path = matches!(asked, Asked::NewPathProposal { .. });
+    let is_first = matches!(asked, Asked::Provision { .. });
     let of_value = args.options_of_value();
     let idle = match word {
+        AnswerWord::Accept if is_first && args.overwrite => Some("--overwrite"),
         AnswerWord::Accept if takes_value => args.path.is_some().then_some("--path"),
         AnswerWord::Accept if is_new_path => of_value,
         _ => of_value.or_else(|| args.path.is_some().then_some("--path")),
@@ -233,6 +235,8 @@ fn refuse_idle(args: &ApproveArgs, word: AnswerWord, asked: &Asked) -> Result<()
     let Some(idle) = idle else { return Ok(()) };
     let why = if is_new_path && word == AnswerWord::Accept {
         ": a new path is registered without a value and without hosts; accept it without, then keyless secret set PATH"
+    } else if idle == "--overwrite" && word == AnswerWord::Accept {
+        ": the secret has no value yet that could go; accept it without; nothing was answered"
     } else {
         ": this answer has no use for it; nothing was answered"
     };

@@ -421,6 +421,7 @@ fn what_waits_is_counted_where_one_looks_how_things_are() {
 #[test]
 fn an_option_of_which_nothing_comes_is_refused_by_name() {
     let world = unlocked();
+    world.declares(format!("required = [\"team/first/key\", \"{TOKEN}\"]\n"));
     let mut agent = Agent::connect(&world);
     let proposed = json!({ "suggested_path": "team/new/key", "metadata": {} });
     let path = agent.ask("secrets_propose_new_path", &proposed);
@@ -439,10 +440,13 @@ fn an_option_of_which_nothing_comes_is_refused_by_name() {
     refused(&[&fields, "--accept", "--path", "team/other/key"], "--path: this answer");
     refused(&[&rotation, "--deny", "--value-stdin"], "--value-stdin: this answer");
     refused(&[&rotation, "--accept", "--overwrite", "--path", "team/other/key"], "--path: this");
+    let provision = agent.ask("secrets_request_provision", &about("team/first/key"));
+    let first = [&provision, "--accept", "--overwrite", "--value-stdin"];
+    refused(&first, "--overwrite: the secret has no value yet");
     refused(&[&rotation, "--value-stdin"], "--value-stdin goes with an answer");
     refused(&[&rotation, "--once"], "--accept --overwrite --value-stdin gives one");
     refused(&[&fields, "--session"], "--accept takes it over");
-    for id in [&path, &fields, &rotation] {
+    for id in [&path, &fields, &rotation, &provision] {
         assert_eq!(agent.status(id), "pending");
     }
     approve(&world, &[&path, "--accept", "--path", "team/other/key"]).ok();
