@@ -289,6 +289,13 @@ impl Router {
         Ok(Asked::Value(value))
     }
 
+    /// Whether there is no value where it is kept, as the source says.
+    pub(crate) async fn is_empty(&self, at: &At<'_>, with: &Supply) -> bool {
+        let fetched = at.get(with).await;
+        self.note(at.name, &fetched);
+        matches!(fetched, Ok(None))
+    }
+
     /// Puts a value where it is kept, if the source and `access` allow it.
     pub(crate) async fn put(
         &self,

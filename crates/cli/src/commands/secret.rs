@@ -206,14 +206,16 @@ fn warn_of_short(ui: &Ui, is_short: bool) {
 
 async fn rotate(ui: &Ui, args: RotateArgs) -> Result<(), Error> {
     let (places, vault) = unlock_with(&args.path, &args.factor).await?;
+    let vault = Arc::new(vault);
     let value = prompt::value(ui, &args.value)?;
     let is_short = !keyless_daemon::is_looked_for(&value);
     let known = vault.show(&args.path).await?;
-    let forgets = !known.lacks_value() && known.metadata.upkeep.expires_at.is_some();
     let kept_at = vault.kept_at(&known);
-    let operator = operator(vault, args.value.allow_weak).checking(&places, when(args.save));
+    let operator = operator(Arc::clone(&vault), args.value.allow_weak);
+    let operator = operator.checking(&places, when(args.save));
     let version = ui.wait("Saving", Box::pin(operator.rotate(&args.path, value))).await?;
-    if forgets {
+    let has_date = |secret: &Secret| secret.metadata.upkeep.expires_at.is_some();
+    if has_date(&known) && !has_date(&vault.show(&args.path).await?) {
         ui.warn("the old value's date is forgotten; keyless secret set --expires DATE gives the new one's");
     }
     warn_of_short(ui, is_short);

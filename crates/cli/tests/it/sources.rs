@@ -363,12 +363,21 @@ fn pass_with_real_gnupg() {
     assert_eq!(origin.requests()[1].header("x"), Some(fresh));
     // A folder is no entry: `pass` prints what is in it, and that is no value, nor the rest of one.
     let folder = ["secret", "add", "team/api/folder", "--source", "source:mine:work/team/api"];
-    world.keyless(&folder).run().ok();
+    world.keyless(&[&folder[..], &["--expires", "2099-12-01"]].concat()).run().ok();
     let check = ["source", "check", "team/api/folder"];
     let none = world.keyless(&check).run();
     assert!(none.exits(1).text().contains("has no value"), "{}", none.text());
     let put = ["secret", "rotate", "team/api/folder", "--value-stdin"];
-    world.keyless(&put).stdin(world.another_value()).run().ok();
+    let seen = world.keyless(&put).stdin(world.another_value()).run();
+    seen.ok();
+    assert!(!seen.errors().contains("date is forgotten"), "{}", seen.errors());
+    // The day was said of the first value, and says nothing of the next one.
+    let day =
+        || world.keyless(&["secret", "show", "team/api/folder"]).run().ok().contains("2099-12-01");
+    assert!(day());
+    let seen = world.keyless(&put).stdin(world.another_value()).run();
+    seen.ok();
+    assert!(seen.errors().contains("date is forgotten") && !day(), "{}", seen.errors());
     let shown = Command::new("pass")
         .args(["show", "work/team/api"])
         .env("GNUPGHOME", gnupg.path())

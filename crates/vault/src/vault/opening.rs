@@ -194,6 +194,25 @@ impl Vault {
         }
     }
 
+    /// Whether the source of a routed secret says that it has no value of it. One that can't be asked has not said so.
+    pub(super) async fn is_empty_at_source(&self, path: &SecretPath) -> bool {
+        let asked = async {
+            let index = self.index().await?;
+            let SourceConfig::Routed { source, reference } = &index.find(path)?.metadata.source
+            else {
+                return Ok(false);
+            };
+            let named = source.as_deref().map(|source| (source, reference.as_deref()));
+            let router = self.router()?;
+            let Place::Source(at) = router.place(path, named)? else { return Ok(false) };
+            let supply = self.supply(router, at.source()).await?;
+            let is_empty = router.is_empty(&at, &supply).await;
+            self.keep_contacts(router).await;
+            Ok::<bool, Error>(is_empty)
+        };
+        asked.await.unwrap_or(false)
+    }
+
     /// Has the store keep how sources were. A value is not withheld where that fails.
     async fn keep_contacts(&self, router: &Router) {
         for (source, outcome) in router.new_contacts() {

@@ -156,10 +156,13 @@ impl Vault {
         giver.check(path, &metadata, version)?;
         if matches!(metadata.source, SourceConfig::Routed { .. }) {
             let handed = copied(path, &value, metadata.binding())?;
+            // A date that was given before there was a value is the first one's, wherever that is kept.
+            let forgets =
+                metadata.upkeep.expires_at.is_some() && !self.is_empty_at_source(path).await;
             match self.put_at_source(&handed).await.map_err(not_stored)? {
                 None => {}
                 Some(Put::Given) => {
-                    let noted = self.note_put_at_source(giver, path, now, entries).await;
+                    let noted = self.note_put_at_source(giver, path, (now, forgets), entries).await;
                     return noted.map(PutBy::Done).map_err(|error| half_done(path, &error));
                 }
                 Some(Put::ReadOnly(why)) => return Ok(PutBy::Unwritable(why)),
@@ -198,13 +201,15 @@ impl Vault {
         &self,
         giver: Giver,
         path: &SecretPath,
-        now: Timestamp,
+        (now, forgets): (Timestamp, bool),
         entries: Entries<'_, u32>,
     ) -> Result<u32, Error> {
         self.mutate(entries, |index| {
             let old = index.find(path)?;
             let mut metadata = old.metadata.clone();
-            metadata.upkeep.expires_at = None;
+            if forgets {
+                metadata.upkeep.expires_at = None;
+            }
             metadata.upkeep.last_rotated_at = Some(now.to_zoned(TimeZone::UTC).date());
             if giver == Giver::Person {
                 metadata.compromised = None;
