@@ -1,11 +1,14 @@
 //! Reads a line from the terminal without showing it.
 //!
 //! The echo goes off before the question is asked, so that even who types at once is not seen, and
-//! comes back however the line ends, Ctrl-C included. The line lives in one buffer that is wiped.
+//! comes back however the line ends, Ctrl-C included, and while Ctrl-Z has us stopped. The line lives in one buffer that
+//! is wiped.
 
 use std::{
     fs::{File, OpenOptions},
     io::{self, Read, Write},
+    thread,
+    time::Duration,
 };
 
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
@@ -16,12 +19,14 @@ const MAX_LINE: usize = 64 * 1024;
 // xterm's alternate screen, emptied before and after.
 const OTHER_SCREEN: &[u8] = b"\x1b[?1049h\x1b[H\x1b[2J";
 const OWN_SCREEN: &[u8] = b"\x1b[2J\x1b[?1049l";
+/// By when a process that was told to stop has stopped, whichever of its threads was told.
+const STOPPED: Duration = Duration::from_millis(50);
 
 /// Asks on the controlling terminal, whatever stdin is. Fails when there is none.
 pub(super) fn ask(question: &str) -> io::Result<Zeroizing<String>> {
-    match read(question)? {
-        Line::Entered(line) => Ok(line),
-        Line::Interrupted => Err(leave()),
+    match read(b"", question, b"\n")? {
+        Ended::Entered(line) => Ok(line),
+        Ended::Interrupted => Err(leave()),
     }
 }
 
@@ -35,19 +40,32 @@ pub(super) fn leave() -> io::Error {
 /// Shows `text` on a screen of its own, which leaves no trace in what can be scrolled back to, until a line ends or is
 /// interrupted.
 pub(super) fn show(text: &str) -> io::Result<()> {
-    let mut terminal = OpenOptions::new().write(true).open("/dev/tty")?;
-    terminal.write_all(OTHER_SCREEN)?;
-    let read = read(text).map(drop);
-    terminal.write_all(OWN_SCREEN)?;
-    read
+    read(OTHER_SCREEN, text, OWN_SCREEN).map(drop)
 }
 
-fn read(question: &str) -> io::Result<Line> {
-    let terminal = Quiet::open()?;
-    (&terminal.file).write_all(question.as_bytes())?;
-    let line = read_line(&mut &terminal.file);
-    let _ = (&terminal.file).write_all(b"\n");
-    line
+/// One line after `question`, with what goes to the terminal before and behind both. What was typed before a stop is
+/// lost, as in line mode.
+fn read(before: &[u8], question: &str, behind: &[u8]) -> io::Result<Ended> {
+    loop {
+        let terminal = Quiet::open()?;
+        let mut file = &terminal.file;
+        let asked = file.write_all(before).and_then(|()| file.write_all(question.as_bytes()));
+        let line = asked.and_then(|()| read_line(&mut file));
+        let _ = file.write_all(behind);
+        drop(terminal);
+        match line? {
+            Line::Ended(ended) => return Ok(ended),
+            Line::Suspended => stop(),
+        }
+    }
+}
+
+/// Stops all that runs beside us as Ctrl-Z at the terminal does, until somebody lets us go on. Where nobody could, the
+/// kernel does nothing.
+fn stop() {
+    let group = rustix::process::getpgrp();
+    let _ = rustix::process::kill_process_group(group, rustix::process::Signal::TSTP);
+    thread::sleep(STOPPED);
 }
 
 /// The terminal, silent until this is dropped.
@@ -61,7 +79,7 @@ impl Quiet {
         let file = OpenOptions::new().read(true).write(true).open("/dev/tty")?;
         let before = tcgetattr(&file)?;
         let mut silent = before.clone();
-        // Signals come as bytes, so that a Ctrl-C can't end us before the echo is back.
+        // Signals come as bytes, so that neither Ctrl-C nor Ctrl-Z takes effect before the echo is back.
         silent
             .local_modes
             .remove(LocalModes::ECHO | LocalModes::ECHONL | LocalModes::ICANON | LocalModes::ISIG);
@@ -78,6 +96,11 @@ impl Drop for Quiet {
 }
 
 enum Line {
+    Ended(Ended),
+    Suspended,
+}
+
+enum Ended {
     Entered(Zeroizing<String>),
     Interrupted,
 }
@@ -91,9 +114,10 @@ fn read_line(from: &mut impl Read) -> io::Result<Line> {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         match next[0] {
-            0x03 => return Ok(Line::Interrupted),
+            0x03 => return Ok(Line::Ended(Ended::Interrupted)),
+            0x1a => return Ok(Line::Suspended),
             // Who ends the input without a line goes as well; an error would say that there is no terminal.
-            0x04 if bytes.is_empty() => return Ok(Line::Interrupted),
+            0x04 if bytes.is_empty() => return Ok(Line::Ended(Ended::Interrupted)),
             b'\r' | b'\n' | 0x04 => break,
             0x08 | 0x7f => erase(&mut bytes),
             0x15 => bytes.clear(),
@@ -102,7 +126,7 @@ fn read_line(from: &mut impl Read) -> io::Result<Line> {
         }
     }
     let text = std::str::from_utf8(&bytes).map_err(|_| io::ErrorKind::InvalidData)?;
-    Ok(Line::Entered(Zeroizing::new(text.to_owned())))
+    Ok(Line::Ended(Ended::Entered(Zeroizing::new(text.to_owned()))))
 }
 
 /// Takes the last character away, all bytes of it.
@@ -116,8 +140,8 @@ mod tests {
 
     fn typed(keys: &str) -> Option<String> {
         match read_line(&mut keys.as_bytes()).ok()? {
-            Line::Entered(line) => Some(line.to_string()),
-            Line::Interrupted => None,
+            Line::Ended(Ended::Entered(line)) => Some(line.to_string()),
+            Line::Ended(Ended::Interrupted) | Line::Suspended => None,
         }
     }
 
@@ -134,6 +158,7 @@ mod tests {
             ("\n", Some("")),
             ("\u{4}", None),
             ("pa\u{3}ss\n", None),
+            ("pa\u{1a}ss\n", None),
             ("no end", None),
         ] {
             assert_eq!(typed(keys).as_deref(), line, "{keys:?}");

@@ -230,6 +230,25 @@ fn ctrl_c_at_a_prompt_ends_keyless_and_gives_the_echo_back() {
     assert!(!screen.contains("half"), "{screen}");
 }
 
+/// Who comes back to the shell sees what is typed there, and what is typed once the question is asked anew is not seen.
+#[test]
+fn ctrl_z_at_a_prompt_gives_the_echo_back_until_it_goes_on() {
+    let world = World::with_store();
+    let script =
+        r#"set -m; "$0" unlock; echo "stopped $?"; stty -a; echo end; fg; echo "status $?""#;
+    let shell = world.keyless(&[]).without_passphrase();
+    let screen = at_a_terminal(
+        &world,
+        // No other shell sets the terminal right by itself.
+        shell.instead(&["dash", "-c", script, KEYLESS]),
+        "expect('Passphrase: '); say('half\x1a'); expect('stopped 148'); expect('end')\n\
+         expect('Passphrase: '); say('no-such-word\\n'); expect('status '); finish(code=0)",
+    );
+    let (stopped, _) = screen.split_once("end").unwrap();
+    assert!(stopped.contains(" echo ") && !stopped.contains("-isig"), "{screen}");
+    assert!(!screen.contains("half") && !screen.contains("no-such-word"), "{screen}");
+}
+
 /// As under `nohup`: what the caller ignores stays ignored all the way down.
 #[test]
 fn ignored_signals_stay_ignored() {
