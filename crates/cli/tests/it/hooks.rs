@@ -185,6 +185,14 @@ fn whatever_is_pushed_is_looked_at() {
     let harmless = git(&world, &["rev-parse", "main:one"]).ok();
     git(&world, &["replace", object.trim_end(), harmless.trim_end()]).ok();
     git(&world, &["push", "-q", "--tags"]).exits(1);
+    git(&world, &["replace", "-d", object.trim_end()]).ok();
+    // A file, and a tree, that no commit holds.
+    for (name, of) in [("file", "v1:two"), ("tree", "v1^{tree}")] {
+        git(&world, &["update-ref", &format!("refs/loose/{name}"), of]).ok();
+        let said = git(&world, &["push", "-q", "origin", &format!("refs/loose/{name}")]);
+        assert!(said.exits(1).errors().contains("looks like a credential"), "{}", said.errors());
+    }
+    git(&world, &["push", "-q", "origin", "main^{tree}:refs/loose/fine"]).ok();
     // Somebody else has pushed since: what is there is unknown here.
     let lines = format!("refs/tags/v1 {merge} refs/heads/main {}\n", "1".repeat(40));
     let check = ["hooks", "check", "--push", "origin"];

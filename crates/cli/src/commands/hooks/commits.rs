@@ -109,7 +109,7 @@ impl Walk {
     }
 
     async fn look(&mut self) -> Result<End, Error> {
-        let (mut changes, mut objects) = (Changes::of(&self.range)?, Objects::open()?);
+        let (mut changes, mut objects) = (Changes::of(&mut self.range)?, Objects::open()?);
         while let Some(change) = changes.next()? {
             if self.until.is_some_and(|until| Instant::now() >= until) {
                 return Ok(End::Late);

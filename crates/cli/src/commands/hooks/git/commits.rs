@@ -7,7 +7,8 @@ use std::{
     os::unix::ffi::OsStrExt as _,
     path::PathBuf,
     process::{Child, ChildStdout, Stdio},
-    thread::JoinHandle,
+    thread::{self, JoinHandle},
+    vec,
 };
 
 use keyless_core::{Code, Error, SafeText};
@@ -53,6 +54,41 @@ impl Range {
         Ok(range)
     }
 
+    /// What is pushed and no commit: files, and trees of them, that refs lead to by themselves. Files are no longer
+    /// heads then.
+    fn without_commits(&mut self) -> Result<Vec<Change>, Error> {
+        let mut asked = Git::start(
+            git(&["cat-file", "--batch-check=%(objecttype) %(objectname)"]),
+            Stdio::piped(),
+        )?;
+        let mut wanted = asked.child.stdin.take().expect("it is piped");
+        let answers = BufReader::new(asked.child.stdout.take().expect("it is piped"));
+        let heads = std::mem::take(&mut self.heads);
+        // Beside the answers, which git would wait for somebody to read.
+        let names: Vec<String> = heads.iter().map(|head| format!("{head}^{{}}\n")).collect();
+        let writer = thread::spawn(move || wanted.write_all(names.concat().as_bytes()));
+        let mut changes = Vec::new();
+        for (head, answer) in heads.into_iter().zip(answers.lines()) {
+            let answer = answer.map_err(|error| not_run(&error))?;
+            match answer.split_once(' ') {
+                Some(("blob", object)) => {
+                    let object = object.to_owned();
+                    changes.push(Change { commit: head, file: PathBuf::from(&object), object });
+                    continue;
+                }
+                Some(("tree", tree)) => each_file(tree, |object, file| {
+                    changes.push(Change { commit: head.clone(), file, object });
+                })?,
+                _ => {}
+            }
+            self.heads.push(head);
+        }
+        // If it ended first, its own words say why.
+        let _ = writer.join();
+        asked.close()?;
+        Ok(changes)
+    }
+
     /// Of revisions as `git log` takes them (`main`, `origin/main..HEAD`).
     pub(in super::super) fn named(revisions: &[String]) -> Result<Self, Error> {
         let asked = [
@@ -82,10 +118,13 @@ pub(in super::super) struct Changes {
     brought: Git,
     list: BufReader<ChildStdout>,
     commit: String,
+    /// What no commit brings.
+    loose: vec::IntoIter<Change>,
 }
 
 impl Changes {
-    pub(in super::super) fn of(range: &Range) -> Result<Self, Error> {
+    pub(in super::super) fn of(range: &mut Range) -> Result<Self, Error> {
+        let loose = range.without_commits()?.into_iter();
         let mut list = git(&["rev-list", "--reverse"]);
         list.args(&range.options).arg("--stdin").arg("--");
         let mut names = Git::start(list, Stdio::piped())?;
@@ -104,11 +143,14 @@ impl Changes {
         brought.arg("--no-renames");
         let mut brought = Git::start(brought, commits.into())?;
         let list = BufReader::new(brought.child.stdout.take().expect("it is piped"));
-        Ok(Self { names, brought, list, commit: String::new() })
+        Ok(Self { names, brought, list, commit: String::new(), loose })
     }
 
     /// The next version; nothing after the last.
     pub(in super::super) fn next(&mut self) -> Result<Option<Change>, Error> {
+        if let Some(change) = self.loose.next() {
+            return Ok(Some(change));
+        }
         while let Some(field) = self.field()? {
             if field.first() != Some(&b':') {
                 self.commit = String::from_utf8_lossy(&field).into_owned();
@@ -137,22 +179,29 @@ pub(in super::super) fn standing(
     head: &str,
     files: &BTreeSet<(String, PathBuf)>,
 ) -> Result<BTreeSet<(String, PathBuf)>, Error> {
-    let mut git =
-        Git::start(git(&["ls-tree", "-r", "-z", "--full-tree", head, "--"]), Stdio::null())?;
-    let mut list = BufReader::new(git.child.stdout.take().expect("it is piped"));
     let mut standing = BTreeSet::new();
+    each_file(head, |object, file| {
+        let file = (object, file);
+        if files.contains(&file) {
+            standing.insert(file);
+        }
+    })?;
+    Ok(standing)
+}
+
+/// Hands each file of a commit or tree to `take`: its object, and its name.
+fn each_file(of: &str, mut take: impl FnMut(String, PathBuf)) -> Result<(), Error> {
+    let mut git =
+        Git::start(git(&["ls-tree", "-r", "-z", "--full-tree", of, "--"]), Stdio::null())?;
+    let mut list = BufReader::new(git.child.stdout.take().expect("it is piped"));
     // `MODE TYPE OBJECT`, a tab, then the name.
     while let Some(entry) = next_field(&mut list).map_err(|error| not_run(&error))? {
         let Some(tab) = entry.iter().position(|byte| *byte == b'\t') else { continue };
         let what = String::from_utf8_lossy(&entry[..tab]);
-        let object = what.rsplit(' ').next().unwrap_or_default().to_owned();
-        let file = (object, PathBuf::from(OsStr::from_bytes(&entry[tab + 1..])));
-        if files.contains(&file) {
-            standing.insert(file);
-        }
+        let [_, "blob", object] = what.split(' ').collect::<Vec<_>>()[..] else { continue };
+        take(object.to_owned(), PathBuf::from(OsStr::from_bytes(&entry[tab + 1..])));
     }
-    git.close()?;
-    Ok(standing)
+    git.close()
 }
 
 /// A git whose answer is read while it runs; it ends when nobody wants more.
