@@ -4,7 +4,8 @@
 //! only when a stronger factor has opened the store once: a code can reopen, never cold-start. The
 //! broker keeps it over a relock by timer and drops it when a human locks. Source:
 //! reference/secrets.md, 8.1, with its weaknesses mended: replays count as failures, and neither
-//! the last code nor a lockout is forgotten by locking.
+//! the last code nor a lockout is forgotten by locking. What the store keeps of that is sealed with a key of the
+//! app's secret, which is there whenever a code is judged, and the vault's own key is not.
 
 use std::{collections::VecDeque, fmt, time::Duration};
 
@@ -26,6 +27,7 @@ use crate::{
 
 const INFO: &str = "keyless/v1/envelope/totp";
 const APP_INFO: &str = "keyless/v1/envelope/totp/app";
+const GATE_INFO: &str = "keyless/v1/envelope/totp/gate";
 const APP_BYTES: usize = 8;
 const LABEL: &str = "totp-secret";
 /// Seconds that a code is for.
@@ -55,6 +57,8 @@ pub struct TotpGate {
     /// How often it was closed since a code was right.
     closings: u32,
     closed_until: Option<Duration>,
+    /// How many codes were judged: what the store has is no older than what is known here, or was put back.
+    judged: u64,
 }
 
 /// A code that was right.
@@ -74,6 +78,34 @@ struct Kept {
     slow_failures: u32,
     closings: u32,
     closed_until: Option<Timestamp>,
+    judged: u64,
+    /// Over all the others, in hexadecimal.
+    seal: String,
+}
+
+impl Kept {
+    /// What stands there, and whether it was written by who has `secret`. What can't be read says nothing.
+    fn read(told: &str, secret: &TotpSecret) -> (Self, bool) {
+        let kept: Self = serde_json::from_str(told).unwrap_or_default();
+        let fits = kept.seal_by(secret).as_bytes().ct_eq(kept.seal.as_bytes()).into();
+        (kept, fits)
+    }
+
+    fn seal_by(&self, secret: &TotpSecret) -> String {
+        let Self {
+            last_accepted,
+            failures,
+            slow_failures,
+            closings,
+            closed_until,
+            judged,
+            seal: _,
+        } = self;
+        let all = (last_accepted, failures, slow_failures, closings, closed_until, judged);
+        let text = serde_json::to_vec(&all).expect("plain data");
+        let key = key::derive(None, &*secret.0, GATE_INFO);
+        data_encoding::HEXLOWER.encode(&key::derive_mac(&key, &[&text]))
+    }
 }
 
 /// What stands in the envelope beside the wrapped key.
@@ -143,6 +175,7 @@ impl TotpGate {
         now: Timestamp,
         clock: Duration,
     ) -> Result<(), Error> {
+        self.judged = self.judged.saturating_add(1);
         self.refuse_while_closed(clock)?;
         let current = now.as_second().div_euclid(STEP);
         // Every candidate is computed and compared, whatever was found before.
@@ -155,7 +188,8 @@ impl TotpGate {
         match found {
             Some(step) if !self.was_used(&secret.app(), step) => {
                 let accepted = Accepted { app: secret.app(), step };
-                *self = Self { last_accepted: Some(accepted), ..Self::default() };
+                let judged = self.judged;
+                *self = Self { last_accepted: Some(accepted), judged, ..Self::default() };
                 Ok(())
             }
             Some(_) => Err(self.fail(clock, Code::TotpReplayed)),
@@ -163,11 +197,32 @@ impl TotpGate {
         }
     }
 
-    /// The gate as it was told by [`TotpGate::told`], at `now`, which is `clock` here. What can't be read tells
-    /// nothing; a wall clock that was set prolongs no lockout beyond its length.
+    /// The gate with what the store was told by [`TotpGate::told`], by whichever process, at `now`, which is `clock` here.
+    /// Where nothing stands there that who has `secret` has written, or something older than what is known here,
+    /// somebody else has written the store: what is known here holds. Where nothing is known here either, it holds as far as it
+    /// hinders, and no code of this moment is good, since it may have been used.
     #[must_use]
-    pub fn taken_up(told: &str, now: Timestamp, clock: Duration) -> Self {
-        let kept: Kept = serde_json::from_str(told).unwrap_or_default();
+    pub fn joined(
+        self,
+        told: Option<&str>,
+        secret: &TotpSecret,
+        now: Timestamp,
+        clock: Duration,
+    ) -> Self {
+        let (kept, is_ours) = Kept::read(told.unwrap_or_default(), secret);
+        match is_ours {
+            true if kept.judged >= self.judged => Self::of(kept, now, clock).no_earlier_than(&self),
+            false if self.judged == 0 => {
+                let step = now.as_second().div_euclid(STEP) + 1;
+                let last_accepted = Some(Accepted { app: secret.app(), step });
+                Self { last_accepted, judged: 0, ..Self::of(kept, now, clock) }
+            }
+            _ => self,
+        }
+    }
+
+    /// A wall clock that was set prolongs no lockout beyond its length.
+    fn of(kept: Kept, now: Timestamp, clock: Duration) -> Self {
         let since = |at: Timestamp| Duration::try_from(now.duration_since(at)).unwrap_or_default();
         let recent = kept.failures.iter().map(|at| since(*at)).filter(|ago| *ago < FAILURE_WINDOW);
         let closed_until = kept.closed_until.map(|until| {
@@ -181,26 +236,35 @@ impl TotpGate {
             slow_failures: kept.slow_failures,
             closings: kept.closings,
             closed_until,
+            judged: kept.judged,
         }
     }
 
+    /// The gate of an app that was just enrolled, in the same words as [`TotpGate::told`].
+    pub(crate) fn told_at_enrolment(secret: &TotpSecret) -> String {
+        Self { judged: 1, ..Self::default() }.told(secret, Timestamp::UNIX_EPOCH, Duration::ZERO)
+    }
+
     /// The gate in words that another process takes up.
-    pub fn told(&self, now: Timestamp, clock: Duration) -> String {
+    pub fn told(&self, secret: &TotpSecret, now: Timestamp, clock: Duration) -> String {
         let then = |at: &Duration| now.saturating_sub(clock.saturating_sub(*at)).ok();
         let until = |end: Duration| now.saturating_add(end.saturating_sub(clock)).ok();
-        let kept = Kept {
+        let mut kept = Kept {
             last_accepted: self.last_accepted.clone(),
             failures: self.failures.iter().filter_map(then).collect(),
             slow_failures: self.slow_failures,
             closings: self.closings,
             closed_until: self.closed_until.and_then(until),
+            judged: self.judged,
+            seal: String::new(),
         };
+        kept.seal = kept.seal_by(secret);
         serde_json::to_string(&kept).expect("plain data")
     }
 
     /// The same, and no code is good that was used in `other`'s eyes.
     #[must_use]
-    pub fn no_earlier_than(mut self, other: &Self) -> Self {
+    fn no_earlier_than(mut self, other: &Self) -> Self {
         if let Some(Accepted { app, step }) = &other.last_accepted
             && self.last_accepted.as_ref().is_none_or(|last| last.app == *app && last.step < *step)
         {
@@ -287,6 +351,11 @@ mod tests {
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(second).unwrap()
+    }
+
+    fn taken_up(told: &str, second: i64, clock: u64) -> TotpGate {
+        let clock = Duration::from_secs(clock);
+        TotpGate::default().joined(Some(told), &secret(), at(second), clock)
     }
 
     fn refusal(gate: &mut TotpGate, code: &str, second: i64) -> Option<Code> {
@@ -390,15 +459,14 @@ mod tests {
             assert_eq!(refusal(&mut gate, "x", second), Some(Code::TotpWrong));
         }
         let again = |gate: &TotpGate, second: i64, code: &str| {
-            let mut next =
-                TotpGate::taken_up(&gate.told(at(9004), clock(9004)), at(second), clock(1));
+            let mut next = taken_up(&gate.told(&secret(), at(9004), clock(9004)), second, 1);
             let judged = next.check(&secret(), code, at(second), clock(1));
             (next, judged.err().map(|error| error.code()))
         };
         assert_eq!(again(&gate, 9005, &right(9000)).1, Some(Code::TotpReplayed));
         let (closed, fifth) = again(&gate, 9005, "x");
         assert_eq!(fifth, Some(Code::TotpWrong));
-        let told = closed.told(at(9005), clock(1));
+        let told = closed.told(&secret(), at(9005), clock(1));
         for (second, expected) in [
             (9006, Some(Code::TotpClosed)),
             (9064, Some(Code::TotpClosed)),
@@ -406,17 +474,45 @@ mod tests {
             // The wall clock was set back: no longer than a lockout lasts.
             (5000, Some(Code::TotpClosed)),
         ] {
-            let mut next = TotpGate::taken_up(&told, at(second), clock(3));
+            let mut next = taken_up(&told, second, 3);
             let judged = next.check(&secret(), &right(second), at(second), clock(3));
             assert_eq!(judged.err().map(|error| error.code()), expected, "{second}");
         }
-        let mut back = TotpGate::taken_up(&told, at(5000), clock(3));
+        let mut back = taken_up(&told, 5000, 3);
         back.check(&secret(), &right(9030), at(9030), clock(63)).unwrap();
-        // What nobody can read tells nothing.
-        assert_eq!(
-            refusal(&mut TotpGate::taken_up("?", at(9000), clock(1)), &right(9000), 9000),
-            None
-        );
+    }
+
+    /// Who can write the store has no secret: what they put there, or put back, makes no code good again and opens no gate.
+    #[test]
+    fn what_somebody_else_has_written_opens_nothing() {
+        let clock = Duration::from_secs;
+        let mut gate = TotpGate::default();
+        assert_eq!(refusal(&mut gate, &right(9000), 9000), None);
+        let early = gate.told(&secret(), at(9000), clock(9000));
+        for second in 9001..=9005 {
+            assert_eq!(refusal(&mut gate, "x", second), Some(Code::TotpWrong));
+        }
+        let late = gate.told(&secret(), at(9005), clock(9005));
+        let emptied = late.replace("\"closings\":1", "\"closings\":0");
+        assert_ne!(late, emptied);
+        for told in [None, Some("?"), Some("{}"), Some(&early[..]), Some(&emptied[..])] {
+            let mut here = gate.clone().joined(told, &secret(), at(9006), clock(9006));
+            assert_eq!(refusal(&mut here, &right(9030), 9006), Some(Code::TotpClosed), "{told:?}");
+        }
+        // A process that knows nothing yet takes no code that may have been used, and a lockout from anybody.
+        for (told, expected) in [
+            (None, Code::TotpReplayed),
+            (Some("{}"), Code::TotpReplayed),
+            (Some(&emptied[..]), Code::TotpClosed),
+        ] {
+            let mut fresh = TotpGate::default().joined(told, &secret(), at(9006), clock(9006));
+            assert_eq!(refusal(&mut fresh, &right(9030), 9006), Some(expected), "{told:?}");
+            assert_eq!(refusal(&mut fresh, &right(9090), 9090), None, "{told:?}");
+        }
+        // An app that was just enrolled has used none.
+        let enrolled = TotpGate::told_at_enrolment(&secret());
+        let mut fresh = taken_up(&enrolled, 9006, 1);
+        assert_eq!(refusal(&mut fresh, &right(9006), 9006), None);
     }
 
     /// Setting the wall clock back or forth neither reopens the gate nor revives a code.

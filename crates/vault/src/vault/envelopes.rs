@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::{Entries, Vault, birth::blocking, change::Change, entries::settle};
 use crate::{
     envelope::{
-        self, EnvelopeKind, KdfCost, Keyfile, MachineBinding, Passphrase, RecoveryPhrase,
+        self, EnvelopeKind, KdfCost, Keyfile, MachineBinding, Passphrase, RecoveryPhrase, TotpGate,
         TotpSecret,
     },
     key::VaultKey,
@@ -102,7 +102,15 @@ impl Vault {
         let secret = TotpSecret::generate()?;
         enrol(&secret)?;
         let row = envelope::for_totp(&*self.key()?, &secret, Timestamp::now())?;
-        self.put_envelope(row, entries).await
+        self.put_envelope(row, entries).await?;
+        // Its first code is known to be good: none was used.
+        let gate = TotpGate::told_at_enrolment(&secret);
+        loop {
+            let told = self.store.code_gate().await?;
+            if self.store.replace_code_gate(told.as_deref(), &gate).await? {
+                return Ok(());
+            }
+        }
     }
 
     /// The secret of the authenticator app's codes, to reopen the store after it has locked

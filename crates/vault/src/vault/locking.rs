@@ -128,13 +128,11 @@ impl Vault {
         loop {
             let told = self.store.code_gate().await?;
             let mut gate = match &told {
-                Some(text) if judge.told != told => {
-                    TotpGate::taken_up(text, now, clock).no_earlier_than(&judge.gate)
-                }
-                _ => judge.gate.clone(),
+                Some(_) if judge.told == told => judge.gate.clone(),
+                told => judge.gate.clone().joined(told.as_deref(), secret, now, clock),
             };
             let judged = gate.check(secret, code, now, clock);
-            let next = gate.told(now, clock);
+            let next = gate.told(secret, now, clock);
             if self.store.replace_code_gate(told.as_deref(), &next).await? {
                 *judge = Judge { gate, told: Some(next) };
                 return judged;

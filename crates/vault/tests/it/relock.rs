@@ -153,10 +153,17 @@ async fn an_app_that_was_replaced_opens_nothing(engine: Engine) {
     scene.vault.relock().await.unwrap();
     let other = scene.again().await;
     let new = App::enrol(&other).await;
-    let reopened = scene.vault.reopen(&old.code(at(0)), at(0), Duration::ZERO).await;
-    assert_eq!(code(reopened), Code::WrongFactor);
+    let clock = Duration::from_secs;
+    // Each finds what the other's secret has sealed, and takes no code of that minute.
+    for (second, refusal) in [(0, Code::TotpReplayed), (90, Code::WrongFactor)] {
+        let now = at(i64::try_from(second).unwrap());
+        let reopened = scene.vault.reopen(&old.code(now), now, clock(second)).await;
+        assert_eq!(code(reopened), refusal);
+    }
     other.relock().await.unwrap();
-    other.reopen(&new.code(at(0)), at(0), Duration::ZERO).await.unwrap();
+    let early = other.reopen(&new.code(at(90)), at(90), clock(90)).await;
+    assert_eq!(code(early), Code::TotpReplayed);
+    other.reopen(&new.code(at(180)), at(180), clock(180)).await.unwrap();
 }
 
 async fn envelopes_come_and_go_but_never_the_last(engine: Engine) {
