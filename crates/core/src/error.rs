@@ -280,7 +280,7 @@ codes! {
     /// The configuration leads values where nobody who has the factor has agreed to.
     ConfigUnagreed = "config_unagreed", "NL-E200", 403, Refused, Operator, false,
         "look at what it names; keyless unlock shows it and asks for your word, and takes it from there",
-        "A setting leads values elsewhere, and nobody who has the factor has agreed to it.";
+        "A setting leads values elsewhere or keeps the store open for longer, and nobody who has the factor has agreed to it.";
     /// The upstream refused the connection or is unreachable.
     ConnectFailed = "connect_failed", "NL-E305", 502, Failure, Upstream, true,
         "check that the host is up, then retry",

@@ -2,7 +2,7 @@
 //!
 //! config.toml, sources.toml and the token catalog are files of the account, so a process of it that is in no jail can write
 //! them. Where they lead a value elsewhere than its secret says, or give one to a source, or say where tokens of a
-//! service go, they count once somebody who has the factor has agreed: a command that opens the store shows what is new.
+//! service go, or keep the store open for longer than was agreed to, they count once somebody who has the factor has agreed: a command that opens the store shows what is new.
 //! A broker that runs takes up nothing else. What was agreed to stands beside them, sealed with the vault's key.
 
 use std::{collections::BTreeSet, fs, io, ops::Deref, path::PathBuf};
@@ -23,6 +23,7 @@ use crate::{
     places::{Places, unusable},
     providers::offered_lines,
     whole_file::write_whole,
+    window::{UnlockConfig, Window},
 };
 
 /// What was agreed to, as it stands in its file.
@@ -129,16 +130,34 @@ impl Leads {
 fn needed(places: &Places, config: &Config) -> BTreeSet<String> {
     // A file that can't be used gives nothing to anybody, and is told where it is used.
     let sources = RouterConfig::load(&places.sources_file()).unwrap_or_default().given_out();
-    sources.into_iter().chain(config.egress.leads_elsewhere()).collect()
+    let window = config.unlock.window(None).ok().map(|window| window.line());
+    sources.into_iter().chain(config.egress.leads_elsewhere()).chain(window).collect()
 }
 
 fn lacking(lines: &BTreeSet<String>, places: &Places, voucher: &Voucher) -> Vec<String> {
-    // Most homes have neither, and no file.
-    if lines.is_empty() {
-        return Vec::new();
-    }
     let agreed = Agreed::of(places, voucher);
-    lines.difference(&agreed).cloned().collect()
+    lines.iter().filter(|line| lacks(line, &agreed)).cloned().collect()
+}
+
+/// Whether a line is none of the `agreed` ones. For how long the store stays open needs a word where it is longer than what
+/// was agreed to last: a home that never said anything has the usual window.
+fn lacks(line: &str, agreed: &BTreeSet<String>) -> bool {
+    let window = Window::of_line(line);
+    match window {
+        None => !agreed.contains(line),
+        Some(window) => agreed
+            .iter()
+            .filter_map(|line| Window::of_line(line))
+            .any(|agreed| window.is_looser_than(&agreed)),
+    }
+}
+
+/// Whether `lines` say for how long the store stays open otherwise than what was agreed to, or than what is usual.
+fn has_new_window(lines: &BTreeSet<String>, agreed: &BTreeSet<String>) -> bool {
+    let usual = UnlockConfig::default().window(None).ok().map(|window| window.line());
+    let mut windows = lines.iter().filter(|line| Window::of_line(line).is_some());
+    let was_said = agreed.iter().any(|line| Window::of_line(line).is_some());
+    windows.any(|line| !agreed.contains(line) && (was_said || Some(line) != usual.as_ref()))
 }
 
 fn refuse_lacking(
@@ -175,7 +194,8 @@ impl EgressConfig {
 
 /// Whether there may be something that nobody has agreed to, by who has no vault open.
 pub fn may_lack_agreement(places: &Places, config: &Config) -> bool {
-    !Leads::of(places, config.clone()).lines.is_subset(&Agreed::read(places).lines)
+    let agreed = Agreed::read(places).lines;
+    Leads::of(places, config.clone()).lines.iter().any(|line| lacks(line, &agreed))
 }
 
 /// Refuses `config` where it, or sources.toml, needs agreement that nobody has given. Blocks.
@@ -206,7 +226,9 @@ pub(crate) fn check_sources(
 pub async fn agree(places: &Places, vault: &Vault, leads: Leads) -> Result<AgreedConfig, Error> {
     let (log, new) = (audit_log(vault), leads.new_lines(places, vault));
     let Leads { lines, config } = leads;
-    if new.is_empty() {
+    let agreed = Agreed::of(places, &vault.agreement_voucher());
+    // What is tighter needs nobody's word, and is what counts from now on.
+    if new.is_empty() && !has_new_window(&lines, &agreed) {
         return Ok(AgreedConfig(config));
     }
     for line in new {

@@ -78,6 +78,8 @@ pub(crate) struct Keeper {
     log: AuditLog,
     /// That the store is open is on record, and that it was closed is not yet.
     on_record: AtomicBool,
+    /// That codes open the store again is so, and that none does any more is not on record yet.
+    takes_codes: AtomicBool,
     window: Window,
     born: Moment,
     locks_at: Mutex<Moment>,
@@ -110,6 +112,41 @@ impl UnlockConfig {
 }
 
 impl Window {
+    /// How a line begins that says so.
+    const LINE: &str = "[unlock] ";
+
+    /// Itself, as a line that can be agreed to.
+    pub(crate) fn line(&self) -> String {
+        let Self { length, longest, idle, floor } = self;
+        let idle = idle.map_or("never".to_owned(), |idle| idle.as_secs().to_string());
+        let (length, longest) = (length.as_secs(), longest.as_secs());
+        format!("{}window {length}, longest {longest}, idle {idle}, asks {floor}", Self::LINE)
+    }
+
+    /// The window that a line says; nothing where it says something else.
+    pub(crate) fn of_line(line: &str) -> Option<Self> {
+        let words: Vec<&str> = line.strip_prefix(Self::LINE)?.split(", ").collect();
+        let [length, longest, idle, floor] = words[..] else { return None };
+        let seconds = |word: &str| Some(Duration::from_secs(word.parse().ok()?));
+        let floors = [ApproveOnUse::Never, ApproveOnUse::Session, ApproveOnUse::PerCall];
+        let floor = floor.strip_prefix("asks ")?;
+        Some(Self {
+            length: seconds(length.strip_prefix("window ")?)?,
+            longest: seconds(longest.strip_prefix("longest ")?)?,
+            idle: seconds(idle.strip_prefix("idle ")?),
+            floor: floors.into_iter().find(|one| one.to_string() == floor)?,
+        })
+    }
+
+    /// Whether it keeps the store open for longer in any way, or asks less often.
+    pub(crate) fn is_looser_than(&self, other: &Self) -> bool {
+        let idle = |window: &Self| window.idle.unwrap_or(Duration::MAX);
+        self.length > other.length
+            || self.longest > other.longest
+            || idle(self) > idle(other)
+            || self.floor.tightened_by(other.floor) != self.floor
+    }
+
     /// The same for a store that a run opens for itself: it stays open to that run's end, so until its agent's.
     pub(crate) fn for_one_run(self) -> Self {
         let life = hours(7 * 24);
@@ -120,20 +157,25 @@ impl Window {
 impl Keeper {
     /// Keeps a vault that was just opened by a stronger factor.
     pub(crate) fn new(vault: Arc<Vault>, log: AuditLog, window: Window) -> Self {
-        let (born, on_record) = (Moment::now(), AtomicBool::default());
+        let (born, on_record, takes_codes) =
+            (Moment::now(), AtomicBool::default(), AtomicBool::default());
         let locks_at = Mutex::new(born + window.length);
-        Self { vault, log, on_record, window, born, locks_at, changed: Notify::new() }
+        Self { vault, log, on_record, takes_codes, window, born, locks_at, changed: Notify::new() }
     }
 
     /// Writes down that the store is open, and by what.
     pub(crate) async fn opened(&self, by: &str) {
         self.on_record.store(true, Ordering::Relaxed);
+        self.takes_codes.store(false, Ordering::Relaxed);
         opening::record(&self.log, Action::Unlock, "operator", by).await;
     }
 
-    /// Writes down that the store was closed, by whom and why, if that is not on record.
+    /// Writes down that the store was closed, by whom and why, if that is not on record: a store that has locked itself is
+    /// closed once more when no code opens it any longer.
     pub(crate) async fn closed(&self, who: &str, why: &str) {
-        if self.on_record.swap(false, Ordering::Relaxed) {
+        let was_open = self.on_record.swap(false, Ordering::Relaxed);
+        let took_codes = self.takes_codes.swap(false, Ordering::Relaxed);
+        if was_open || took_codes {
             opening::record(&self.log, Action::Lock, who, why).await;
         }
     }
@@ -151,9 +193,13 @@ impl Keeper {
             if !reopens {
                 return;
             }
+            self.takes_codes.store(true, Ordering::Relaxed);
             let end = (self.born + self.window.longest).over();
             tokio::select! {
-                () = end => return self.vault.lock(),
+                () = end => {
+                    self.vault.lock();
+                    return self.closed("broker", "no code opens it any longer").await;
+                }
                 () = self.until_open() => {}
             }
         }

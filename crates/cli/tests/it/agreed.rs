@@ -203,3 +203,43 @@ fn where_tokens_of_a_service_go_takes_the_word_too() {
     fs::write(&file, other).unwrap();
     assert_eq!(listed().0, json!([host]));
 }
+
+/// For how long the store stays open, and how often a person is asked, is made tighter by anybody, and looser by who has the factor.
+#[test]
+fn a_strict_profile_is_lifted_by_who_has_the_factor() {
+    let world = World::with_store();
+    let config = |text: &str| world.home.write("keyless/config.toml", text).unwrap();
+    config("[unlock]\nprofile = \"strict\"\n");
+    world.keyless(&["unlock"]).run().ok();
+    world.keyless(&["lock"]).run().ok();
+    let passphrase = fs::read_to_string(world.operator_file("passphrase")).unwrap();
+    let unlock = |script: &str| {
+        let typed = format!("expect('Passphrase'); say({passphrase:?}); {script}");
+        at_a_terminal(&world, world.keyless(&["unlock"]).without_passphrase(), &typed);
+    };
+    let asked = |window: &str| {
+        format!("expect({window:?}); expect('Is that yours?'); say('n\\n'); finish(code=4)")
+    };
+    for (loose, window) in [
+        ("", "[unlock] window 28800, longest 86400, idle never, asks never"),
+        (
+            "[unlock]\nprofile = \"strict\"\nidle = \"10m\"\n",
+            "window 900, longest 3600, idle 600, asks per-call",
+        ),
+    ] {
+        config(loose);
+        unlock(&asked(window));
+        let status = world.keyless(&["status", "--json"]).run().data();
+        assert_eq!(status["unlocked"], json!(false));
+    }
+    // What is tighter takes nobody's word, and is what counts from then on.
+    config("[unlock]\nprofile = \"strict\"\nwindow = \"5m\"\n");
+    unlock("expect('Unlocked for 5 min'); finish(code=0)");
+    world.keyless(&["lock"]).run().ok();
+    config("[unlock]\nprofile = \"strict\"\n");
+    unlock(&asked("window 900"));
+    config("");
+    unlock("expect('Is that yours?'); say('y\\n'); expect('Unlocked for 8 h'); finish(code=0)");
+    world.keyless(&["lock"]).run().ok();
+    unlock("expect('Unlocked for 8 h'); finish(code=0)");
+}

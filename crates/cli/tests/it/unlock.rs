@@ -546,6 +546,28 @@ fn a_code_reopens_the_store_under_a_running_session() {
     wait_until("each is on record", || openings() == expected);
 }
 
+/// That no code opens the store any more is a change of its own, and on record.
+#[test]
+fn a_lock_of_a_store_that_takes_codes_is_on_record() {
+    let world = World::with_token();
+    let uri_file = world.operator_file("uri");
+    let enrol = ["vault", "envelope", "add", "totp", "--output", uri_file.to_str().unwrap()];
+    world.keyless(&enrol).run().ok();
+    unlock(&world, "1s");
+    wait_until("the window is over", || status(&world)["broker"]["takes_codes"] == json!(true));
+    let locks = || -> Vec<String> {
+        let log = world.log();
+        let locks = log.iter().filter(|entry| entry["action"] == "lock");
+        locks.map(|entry| format!("{}: {}", entry["agent"], entry["detail"]["note"])).collect()
+    };
+    assert_eq!(locks().len(), 1, "{:?}", locks());
+    world.keyless(&["lock"]).run().ok();
+    wait_until("the broker is gone", || status(&world)["broker"].is_null());
+    let locks = locks();
+    assert_eq!(locks.len(), 2, "{locks:?}");
+    assert!(locks[1].contains("operator") && locks[1].contains("for good"), "{locks:?}");
+}
+
 #[test]
 fn the_profile_bounds_what_is_asked_for() {
     let world = World::with_store();
