@@ -56,12 +56,12 @@ pub(super) struct Looking {
     known: KnownPaths,
     pub(super) files: usize,
     /// Aliases of which it can't be told here whether anything resolves them: by file, as they are written.
-    untold: BTreeSet<(String, String)>,
+    unjudged: BTreeSet<(String, String)>,
 }
 
 pub(super) async fn run(ui: &Ui, args: &HooksCheckArgs) -> Result<ExitCode, Error> {
     let known = KnownPaths::read(&Places::from_environment()?).await?;
-    let mut looking = Looking { forms: token_forms(), known, files: 0, untold: BTreeSet::new() };
+    let mut looking = Looking { forms: token_forms(), known, files: 0, unjudged: BTreeSet::new() };
     if let Some(remote) = &args.push {
         return commits::run_push(ui, looking, remote, args.within).await;
     }
@@ -79,7 +79,7 @@ pub(super) async fn run(ui: &Ui, args: &HooksCheckArgs) -> Result<ExitCode, Erro
         })?;
         found.extend(looking.look(&current_folder()?, file, &bytes)?);
     }
-    looking.warn_of_untold(ui);
+    looking.warn_of_unjudged(ui);
     let data = json!({ "files": looking.files, "findings": found });
     ui.answer("hooks check", &data, &words(&found));
     Ok(if found.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -87,11 +87,11 @@ pub(super) async fn run(ui: &Ui, args: &HooksCheckArgs) -> Result<ExitCode, Erro
 
 impl Looking {
     /// Says what could not be judged.
-    pub(super) fn warn_of_untold(&self, ui: &Ui) {
-        let aliases = match self.untold.len() {
+    pub(super) fn warn_of_unjudged(&self, ui: &Ui) {
+        let aliases = match self.unjudged.len() {
             0 => return,
             1 => "1 alias was".to_owned(),
-            untold => format!("{untold} aliases were"),
+            unjudged => format!("{unjudged} aliases were"),
         };
         ui.warn(format!(
             "{aliases} not looked up: an agent's session does not see which secrets there are"
@@ -206,7 +206,7 @@ impl Looking {
                 ),
                 (_, Some(true)) => continue,
                 (_, None) => {
-                    self.untold.insert((name.clone(), written.clone()));
+                    self.unjudged.insert((name.clone(), written.clone()));
                     continue;
                 }
                 (Some(path), _) => {

@@ -214,7 +214,7 @@ impl Line {
 impl Seen {
     fn tell(self, ui: &Ui, within: u64) -> ExitCode {
         let Self { looking, found, end } = self;
-        looking.warn_of_untold(ui);
+        looking.warn_of_unjudged(ui);
         let data = json!({ "files": looking.files, "findings": found, "whole": end == End::Whole });
         ui.answer("hooks check", &data, &words(&found, end, within));
         let is_fine = found.is_empty() && end == End::Whole;

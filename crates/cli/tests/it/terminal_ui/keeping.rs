@@ -152,7 +152,7 @@ fn a_change_takes_the_factor_and_no_other_change_with_it() {
     window.press("Enter");
     window.seen(&["Prove your factor once more"]);
     prove(&world, &window);
-    window.seen(&["changed meanwhile", "Mine"]);
+    window.seen(&["changed it meanwhile", "Mine"]);
     let shown = world.keyless(&["secret", "show", TOKEN, "--json"]).run().data();
     assert_eq!(shown["description"], "Of the other one", "{shown}");
 }

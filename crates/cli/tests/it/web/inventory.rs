@@ -101,7 +101,7 @@ await page.getByRole('button', {{ name: 'Save' }}).click(); await seen('{TOKEN}:
 await seen('Boards'); await seen('other.test'); await seen('every 60 days');
 await tabs[1].getByLabel('What it is for').fill('Mine');
 await tabs[1].getByRole('button', {{ name: 'Save' }}).click();
-await tabs[1].getByText('changed meanwhile').waitFor();"
+await tabs[1].getByText('changed it meanwhile').waitFor();"
     );
     in_a_browser(&world, &script);
     let shown = world.keyless(&["secret", "show", TOKEN, "--json"]).run().data();
