@@ -69,7 +69,9 @@ const METHOD: &[u8] = b"_method";
 /// What the calls of a document begin with that is named by its id.
 const DOCUMENT: &str = "document.";
 const BY_ID: &str = "it names a GraphQL document by an id or hash, and what that calls can't be seen; have the client send the document alone (`query`), or a rule allow it by name (`graphql:document.ID`)";
-const UNREAD_FORM: &str = "a form in its body may name another method (`_method`) and can't be looked into; send at most 8 MiB, as plain UTF-8, or have a rule allow every method there (`*`)";
+const UNREAD_FORM: &str = "a form in its body may name another method (`_method`) and can't be looked into; send at most 8 MiB of plain UTF-8 with names in one piece, say what it is where it is no form (`content-type: application/octet-stream`), or have a rule allow every method there (`*`)";
+/// More methods than any request names.
+const MAX_METHODS: usize = 64;
 /// The longest name of one that is looked at.
 const MAX_NAME: usize = 64;
 /// Headers by which servers take another path (IIS, Symfony and their heirs).
@@ -109,14 +111,25 @@ impl RequestFacts {
             let mut rest = value.split(|byte| *byte == b';');
             let first = rest.next().unwrap_or_default();
             if is_method(name) {
-                self.methods.push(said_in_capitals(first));
+                self.count(said_in_capitals(first));
             }
             for other in rest {
                 let at = other.iter().position(|byte| *byte == b'=').unwrap_or(other.len());
                 if is_method(&other[..at]) {
-                    self.methods.push(said_in_capitals(other.get(at + 1..).unwrap_or_default()));
+                    self.count(said_in_capitals(other.get(at + 1..).unwrap_or_default()));
                 }
             }
+        }
+    }
+
+    fn count(&mut self, method: String) {
+        if self.methods.contains(&method) {
+            return;
+        }
+        if self.methods.len() < MAX_METHODS {
+            self.methods.push(method);
+        } else {
+            self.has_unread_form = true;
         }
     }
 }

@@ -14,7 +14,7 @@ use keyless_core::{BodyCalls, UniqueMembers};
 use serde::de::{self, Deserializer as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Deserializer, Value};
 
-use self::documents::{Names, named};
+use self::documents::{MAX_NAMES, Names, named};
 
 /// What a body of this type calls, for the fuzz target `calls`.
 pub fn body_calls(content_type: &str, body: &[u8]) -> BodyCalls {
@@ -202,6 +202,9 @@ impl<'de> Visitor<'de> for RequestVisitor {
                 }
                 other => {
                     match Names::of(other) {
+                        Some(_) if request.names.len() >= MAX_NAMES => {
+                            return Err(de::Error::custom("too many members name a document"));
+                        }
                         Some(by) => request.names.push((by, map.next_value::<UniqueMembers>()?.0)),
                         None => drop(map.next_value::<IgnoredAny>()?),
                     }

@@ -4,6 +4,8 @@
 //! and a name that readers could read in several ways counts in each. What can't be read so says so. Deliberately not
 //! here: which names count (`keyless_core::RequestFacts`).
 
+use std::collections::BTreeSet;
+
 use http::{HeaderMap, Method, header};
 use memchr::memmem;
 
@@ -24,6 +26,8 @@ pub(super) enum Form {
 
 /// More fields called `_method` than any form has.
 const MAX_FIELDS: usize = 64;
+/// More of a name, or of its value, is not looked at: `_method`, all of it escaped, has 21 bytes.
+const MAX_WRITTEN: usize = 96;
 
 /// Names and values of fields.
 type Fields = Vec<(Vec<u8>, Vec<u8>)>;
@@ -61,7 +65,11 @@ impl Form {
                     memmem::find(pair, b"method").is_some() || memchr::memchr(b'%', pair).is_some()
                 };
                 let pairs = body.split(|byte| *byte == b'&').filter(may_count);
-                Some(pairs.flat_map(form_parameters).collect())
+                // Decoded, few have the word still, as a name or behind a semicolon.
+                let has_word = |(name, value): &(Vec<u8>, Vec<u8>)| {
+                    [name, value].iter().any(|text| memmem::find(text, b"method").is_some())
+                };
+                Some(pairs.flat_map(form_parameters).filter(has_word).collect())
             }
             Self::Json => member::members(body),
             Self::Parts => parts(body),
@@ -90,17 +98,20 @@ fn parts(body: &[u8]) -> Option<Fields> {
         .filter(|at| *at == 0 || b"\r\n".contains(&body[at - 1]))
         .chain([body.len()]);
     let mut fields = Vec::new();
-    let mut begun = None;
+    let (mut begun, mut count) = (None, 0);
     for next in begins {
         if let Some(at) = begun.replace(next) {
             let rest = &body[at..];
             let head = &rest[..next - at];
             let head = memmem::find(head, b"\r\n\r\n").map_or(head, |end| &head[..end]);
-            for name in names(head)? {
-                fields.extend(values(head, rest).map(|value| (name.clone(), value)));
-            }
-            if fields.len() > MAX_FIELDS {
+            let names = names(head)?;
+            // Before their values are looked for, each in all of the rest.
+            count += names.len();
+            if count > MAX_FIELDS {
                 return None;
+            }
+            for name in names {
+                fields.extend(values(head, rest).map(|value| (name.clone(), value)));
             }
         }
     }
@@ -114,52 +125,67 @@ fn values<'a>(head: &[u8], rest: &'a [u8]) -> impl Iterator<Item = Vec<u8>> + us
     let early = memmem::find(&rest[..end.unwrap_or(rest.len())], b"\n\n").map(|at| at + 2);
     let is_coded = is_coded(head);
     [early, end].into_iter().flatten().map(move |at| {
-        let line = rest[at..].split(|byte| b"\r\n".contains(byte)).next().unwrap_or_default();
+        let line = line_of(&rest[at..]);
         if is_coded { Vec::new() } else { line.to_vec() }
     })
 }
 
 /// What a part may be called by what could be its head; `None` where a name is written so that it can't be read.
-fn names(head: &[u8]) -> Option<Vec<Vec<u8>>> {
+fn names(head: &[u8]) -> Option<BTreeSet<Vec<u8>>> {
     let lower = head.to_ascii_lowercase();
-    let mut names = Vec::new();
+    let mut names = BTreeSet::new();
     for at in memmem::find_iter(&lower, b"name") {
         let is_word =
             at == 0 || !(lower[at - 1].is_ascii_alphanumeric() || b"-_".contains(&lower[at - 1]));
-        let rest = &head[at + 4..];
-        let Some(equals) = rest.iter().position(|byte| *byte == b'=').filter(|_| is_word) else {
+        if !is_word {
             continue;
-        };
-        match rest[..equals].trim_ascii() {
-            b"" | b"*" => {}
-            // In pieces (RFC 2231, section 3).
-            [b'*', ..] => return None,
-            _ => continue,
         }
-        let written = quoted(rest[equals + 1..].trim_ascii_start());
+        let rest = head[at + 4..].trim_ascii_start();
+        let starred = rest.strip_prefix(b"*").map(<[u8]>::trim_ascii_start);
+        let value = match starred.unwrap_or(rest) {
+            [b'=', value @ ..] => value.trim_ascii_start(),
+            // In pieces (RFC 2231, section 3): `name*0=`, `name*0*=`.
+            [b'0'..=b'9', ..] if starred.is_some() => return None,
+            _ => continue,
+        };
+        let value = &value[..value.len().min(MAX_WRITTEN)];
+        if memmem::find(value, b"method").is_none()
+            && !value.iter().any(|byte| b"%\\?".contains(byte))
+        {
+            continue;
+        }
+        let written = quoted(value);
         // An encoded word (RFC 2047).
         if memmem::find(&written, b"=?").is_some() {
             return None;
         }
         let bare = memmem::rfind(&written, b"'").map(|at| written[at + 1..].to_vec());
         for name in [Some(written), bare].into_iter().flatten() {
-            names.push(percent_decoded(&name).0);
-            names.push(name.into_iter().filter(|byte| *byte != b'\\').collect());
+            let decoded = percent_decoded(&name).0;
+            let plain = name.into_iter().filter(|byte| *byte != b'\\').collect();
+            take([decoded, plain], &mut names)?;
         }
     }
     // By which Rack calls one that has no name.
     for at in memmem::find_iter(&lower, b"content-id:") {
-        let line = head[at + 11..].split(|byte| b"\r\n".contains(byte)).next().unwrap_or_default();
-        let id = line.trim_ascii();
-        names.push(id.to_vec());
-        names.push(
-            id.strip_prefix(b"<").and_then(|id| id.strip_suffix(b">")).unwrap_or(id).to_vec(),
-        );
+        let id = line_of(&head[at + 11..]).trim_ascii();
+        let bare = id.strip_prefix(b"<").and_then(|id| id.strip_suffix(b">")).unwrap_or(id);
+        take([id.to_vec(), bare.to_vec()], &mut names)?;
     }
-    names.retain(|name| memmem::find(name, b"method").is_some());
-    names.sort();
-    names.dedup();
     Some(names)
+}
+
+/// Takes up those names that may count; `None` where there are too many.
+fn take(found: [Vec<u8>; 2], names: &mut BTreeSet<Vec<u8>>) -> Option<()> {
+    let may_count = |name: &Vec<u8>| memmem::find(name, b"method").is_some();
+    names.extend(found.into_iter().filter(may_count));
+    (names.len() <= MAX_FIELDS).then_some(())
+}
+
+/// The beginning of the first line.
+fn line_of(text: &[u8]) -> &[u8] {
+    let text = &text[..text.len().min(MAX_WRITTEN)];
+    text.split(|byte| b"\r\n".contains(byte)).next().unwrap_or_default()
 }
 
 /// A parameter's value without what stands around it.
@@ -260,6 +286,36 @@ mod tests {
         // Of a value that may be coded nobody knows which method it names.
         let coded = "--x\r\nContent-Disposition: form-data; name=\"_method\"\r\nContent-Transfer-Encoding: base64\r\n\r\nR0VU\r\n--x--";
         assert_eq!(methods(PARTS, coded.as_bytes()).unwrap(), [""]);
+    }
+
+    /// Each of these once took minutes, or all memory.
+    #[test]
+    fn what_is_made_to_be_long_is_read_once() {
+        for (many, is_read) in [
+            ("name=", true),
+            ("name ", true),
+            ("name=_method;", true),
+            ("\r\n--name=_method", true),
+            ("content-id:", true),
+            ("name: value\r\n", true),
+            ("name=a_method", true),
+            ("\r\n--\r\nname=_method\r\n\r\n", false),
+        ] {
+            let body = format!("--x\r\n{}\r\n", many.repeat(500_000 / many.len()));
+            let found = methods(PARTS, body.as_bytes());
+            assert_eq!(found.is_some(), is_read, "{many}");
+        }
+        for many in ["_method=POST&", "_method=POST;", "%&"] {
+            let body = many.repeat(500_000 / many.len());
+            assert!(methods(FIELDS, body.as_bytes()).unwrap().len() <= 1, "{many}");
+        }
+        let different: Vec<String> = (0..1000).map(|n| format!("_method={n}")).collect();
+        let mut headers = HeaderMap::new();
+        headers.insert(header::CONTENT_TYPE, FIELDS.parse().unwrap());
+        let form = Form::of(&Method::POST, &headers).unwrap();
+        let mut facts = RequestFacts::default();
+        facts.add_parameters(form.fields(different.join("&").as_bytes()).unwrap());
+        assert!(facts.has_unread_form && facts.methods.len() < 100);
     }
 
     #[test]

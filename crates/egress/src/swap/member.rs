@@ -41,7 +41,17 @@ fn is_in(text: &[u8]) -> bool {
     let quoted = b"\"_method\"";
     memmem::find(text, quoted).is_some()
         || (memmem::find(text, b"\\u00").is_some()
-            && memmem::find(&json_decoded(text).0, quoted).is_some())
+            && memmem::find(&json_decoded(&without_quotes(text)).0, quoted).is_some())
+}
+
+/// An escaped quote ends no name, and would look like one that does once it is decoded.
+fn without_quotes(text: &[u8]) -> Vec<u8> {
+    const QUOTE: &[u8] = b"\\u0022";
+    let mut plain = text.to_vec();
+    for at in memmem::find_iter(text, QUOTE) {
+        plain[at..at + QUOTE.len()].fill(b' ');
+    }
+    plain
 }
 
 /// The values of such members of a whole body, as a form has them; `None` where it can't be read and may have one.
@@ -119,6 +129,7 @@ mod tests {
             let bytes: Vec<&str> = text.split_inclusive(|_| true).collect();
             assert!(sees(&bytes), "{name}");
         }
+        assert!(!sees(&[r#"{"a":"\u0022_method\u0022 \u005fmethod"}"#]));
         assert!(!sees(&[r#"{"a":"{\"_method\":1}","method":1,"x_method":1}"#]));
     }
 }

@@ -8,6 +8,7 @@ use keyless_core::{BodyCalls, Code, Error, RequestFacts};
 
 use super::{
     Route, calls,
+    digest::is_chunk_framed,
     find::percent_decoded,
     form::Form,
     plan::{MAX_AHEAD, MAX_WHOLE, Sent, decode_whole, refused},
@@ -49,6 +50,12 @@ where
     {
         // What is sent to models is long, and comes in crowds.
         if form == Form::Json && !sent.is_small() {
+            // What passes without being looked at is not watched either.
+            said.has_unread_form = match Coded::of(&parts.headers) {
+                Coded::Identity => false,
+                Coded::By(_) => is_chunk_framed(&parts.headers),
+                Coded::Opaque => true,
+            };
             return Ok((said, Unseen::Method));
         }
         match fields(form, parts, sent).await? {

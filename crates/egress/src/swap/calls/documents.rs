@@ -21,6 +21,9 @@ const NAMES: [&str; 9] = [
     "queryid",
 ];
 
+/// More members than any request names a document by; the document beside them is hashed for each.
+pub(super) const MAX_NAMES: usize = 16;
+
 /// What a member or parameter is for, as far as documents go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Names {
@@ -45,8 +48,12 @@ pub(super) fn named(by: Names, value: &Value, beside: Option<&str>) -> Vec<Strin
         (_, Value::Null) => Vec::new(),
         (Names::Document, value) => vec![document(&text(value))],
         (Names::Extensions, Value::Object(members)) => {
-            let ids = members.iter().filter(|(name, _)| Names::of(name) == Some(Names::Document));
-            ids.filter_map(|(_, value)| persisted(value, beside)).collect()
+            let is_id = |(name, _): &(&String, &Value)| Names::of(name) == Some(Names::Document);
+            let ids: Vec<_> = members.iter().filter(is_id).take(MAX_NAMES + 1).collect();
+            if ids.len() > MAX_NAMES {
+                return vec![document("")];
+            }
+            ids.into_iter().filter_map(|(_, value)| persisted(value, beside)).collect()
         }
         (Names::Extensions, _) => vec![document("")],
     }
