@@ -182,6 +182,8 @@ impl Keeper {
 
     /// Runs until nothing but a stronger factor opens the store again.
     pub(crate) async fn run(&self) {
+        // What can't be settled now is when the first code comes.
+        let _ = self.vault.settle_codes(Timestamp::now(), self.born.elapsed()).await;
         loop {
             self.until_closing().await;
             // What can't be read can't be reopened either.

@@ -221,6 +221,12 @@ impl TotpGate {
         }
     }
 
+    /// One that is known from now on, whether or not a code was judged yet.
+    #[must_use]
+    pub(crate) fn settled(self) -> Self {
+        Self { judged: self.judged.max(1), ..self }
+    }
+
     /// A wall clock that was set prolongs no lockout beyond its length.
     fn of(kept: Kept, now: Timestamp, clock: Duration) -> Self {
         let since = |at: Timestamp| Duration::try_from(now.duration_since(at)).unwrap_or_default();

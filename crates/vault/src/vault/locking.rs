@@ -116,6 +116,24 @@ impl Vault {
         self.judge(&secret, code, now, clock).await
     }
 
+    /// Takes up what the store has of codes that were judged, while the vault is open: where nobody who has the app's
+    /// secret has written that, the codes that may have been used are over by the time that the vault has locked itself.
+    /// Nothing without an app. What can't be done now, the first code does.
+    pub async fn settle_codes(&self, now: Timestamp, clock: Duration) -> Result<(), Error> {
+        let Some(secret) = self.totp_secret().await? else { return Ok(()) };
+        let mut judge = self.reopening.judge.lock().await;
+        let told = self.store.code_gate().await?;
+        if judge.told.is_some() && judge.told == told {
+            return Ok(());
+        }
+        let gate = judge.gate.clone().joined(told.as_deref(), &secret, now, clock).settled();
+        let next = gate.told(&secret, now, clock);
+        if self.store.replace_code_gate(told.as_deref(), &next).await? {
+            *judge = Judge { gate, told: Some(next) };
+        }
+        Ok(())
+    }
+
     /// A code counts, right or wrong, once the store has it that it was judged.
     async fn judge(
         &self,

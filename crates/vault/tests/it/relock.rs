@@ -20,6 +20,7 @@ on_both! {
     an_app_that_was_replaced_opens_nothing
     envelopes_come_and_go_but_never_the_last
     removed_versions_and_secrets_stay_removed
+    what_the_store_does_not_know_is_settled_while_it_is_open
 }
 
 /// What an authenticator app does with the URI that it was shown.
@@ -164,6 +165,23 @@ async fn an_app_that_was_replaced_opens_nothing(engine: Engine) {
     let early = other.reopen(&new.code(at(90)), at(90), clock(90)).await;
     assert_eq!(code(early), Code::TotpReplayed);
     other.reopen(&new.code(at(180)), at(180), clock(180)).await.unwrap();
+}
+
+/// As after an update, or when somebody has taken the row away: no right code is refused later than a minute after the
+/// unlock.
+async fn what_the_store_does_not_know_is_settled_while_it_is_open(engine: Engine) {
+    let scene = Scene::on(engine).await;
+    let app = App::enrol(&scene.vault).await;
+    let clock = Duration::from_secs;
+    let other = scene.again().await;
+    let told = other.store().code_gate().await.unwrap();
+    assert!(other.store().replace_code_gate(told.as_deref(), "{}").await.unwrap());
+    other.settle_codes(at(0), clock(0)).await.unwrap();
+    other.relock().await.unwrap();
+    // Whoever has used this one before the row was lost does not use it again.
+    let early = other.reopen(&app.code(at(0)), at(1), clock(1)).await;
+    assert_eq!(code(early), Code::TotpReplayed);
+    other.reopen(&app.code(at(70)), at(70), clock(70)).await.unwrap();
 }
 
 async fn envelopes_come_and_go_but_never_the_last(engine: Engine) {
