@@ -35,7 +35,7 @@ const MAX_BYTES: usize = 64 * 1024 * 1024;
 
 /// What was sent of late.
 pub(crate) struct Replays {
-    seen: Mutex<HashMap<String, Seen>>,
+    seen: Arc<Mutex<HashMap<String, Seen>>>,
     store: Store,
     /// This run of the broker: of what it has begun itself it knows by `seen`.
     broker: String,
@@ -123,7 +123,7 @@ impl Noting {
 
 impl Replays {
     pub(crate) fn of(store: Store) -> Self {
-        Self { seen: Mutex::default(), store, broker: Uuid::new_v4().to_string() }
+        Self { seen: Arc::default(), store, broker: Uuid::new_v4().to_string() }
     }
 
     /// Lets the message `id` in, or waits for what the first of its kind came to. That it is let in is on disk.
@@ -270,19 +270,29 @@ impl First<'_> {
 
 impl Drop for First<'_> {
     fn drop(&mut self) {
-        if !self.finished {
-            self.replays.seen.lock().remove(&self.id);
-            let (store, name) = (self.replays.store.clone(), name_of(&self.id));
-            let turn = std::mem::take(&mut self.turn);
-            if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-                let noting = Arc::clone(&self.noting);
-                // What fails here keeps an id taken after a restart: on the side of less.
-                runtime.spawn(async move {
-                    let _noted = noting.lock().await;
-                    store.forget_message(&name, &turn).await
-                });
-            }
+        if self.finished {
+            return;
         }
+        let (seen, store) = (Arc::clone(&self.replays.seen), self.replays.store.clone());
+        let (id, turn) = (std::mem::take(&mut self.id), std::mem::take(&mut self.turn));
+        // While its note is being written it keeps its id, or a later try's note could come before it, and go with it.
+        let is_noted = self.noting.try_lock().is_ok();
+        if is_noted {
+            seen.lock().remove(&id);
+        }
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+            seen.lock().remove(&id);
+            return;
+        };
+        let noting = Arc::clone(&self.noting);
+        runtime.spawn(async move {
+            let _noted = noting.lock().await;
+            if !is_noted {
+                seen.lock().remove(&id);
+            }
+            // What fails here keeps an id taken after a restart: on the side of less.
+            store.forget_message(&name_of(&id), &turn).await
+        });
     }
 }
 
