@@ -161,6 +161,43 @@ fn a_push_brings_no_secret_that_no_commit_was_asked_about() {
     git(&world, &["push", "-q"]).ok();
 }
 
+#[test]
+fn what_a_push_is_called_does_not_change_what_is_looked_at() {
+    let world = World::with_token();
+    with_remote(&world);
+    unchecked(&world, "two", &format!("key: {}\n", token()));
+    git(&world, &["push", "-q", "--no-verify"]).ok();
+    unchecked(&world, "two", "fine now\n");
+    // A remote by its URL has what was last seen of it, and a ref may be typed with blanks.
+    let url = git(&world, &["config", "remote.origin.url"]).ok();
+    git(&world, &["push", "-q", url.trim_end(), "HEAD:refs/heads/by-url"]).ok();
+    let head = git(&world, &["rev-parse", "HEAD"]).ok();
+    let lines = format!("HEAD^{{/fine now}} {} refs/heads/x {}\n", head.trim_end(), "0".repeat(40));
+    world.keyless(&["hooks", "check", "--push", "origin"]).stdin(lines).run().ok();
+    // What is not known is no reason to find nothing.
+    for unknown in ["orign/main..HEAD", "nonsense"] {
+        let said = world.keyless(&["hooks", "check", "--commits", unknown]).run();
+        assert!(said.exits(3).errors().contains(unknown), "{}", said.errors());
+    }
+}
+
+/// However many: a person has looked at each.
+#[test]
+fn many_lines_that_are_marked_later_let_a_push_through() {
+    let world = World::with_token();
+    with_remote(&world);
+    let lines = |mark: &str| -> String {
+        let lines: Vec<String> = (0..300).map(|n| format!("key{n}: {}{mark}\n", token())).collect();
+        lines.concat()
+    };
+    unchecked(&world, "two", &lines(""));
+    let said = git(&world, &["push", "-q"]).exits(1).errors();
+    assert!(said.contains("There is more"), "{said}");
+    assert_eq!(said.matches("looks like a credential").count(), 200);
+    unchecked(&world, "two", &lines(" # keyless:not-a-secret"));
+    git(&world, &["push", "-q"]).ok();
+}
+
 /// Of a merge, what neither side has; of a tag, what it stands for.
 #[test]
 fn whatever_is_pushed_is_looked_at() {

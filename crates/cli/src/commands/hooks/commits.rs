@@ -22,8 +22,10 @@ use super::{
 };
 use crate::ui::Ui;
 
-/// After so many findings no more are looked for.
+/// More findings than these are not told.
 const MOST_FOUND: usize = 200;
+/// After so many no more are looked for: a later commit may still mark them.
+const MOST_HELD: usize = 10_000;
 /// So many versions of files, and marked lines, are remembered at a time; what is forgotten is looked through again.
 const REMEMBERED: usize = 200_000;
 /// What stands around a mark to make a comment of it.
@@ -35,11 +37,12 @@ pub(super) async fn run_push(
     remote: &str,
     within: u64,
 ) -> Result<ExitCode, Error> {
-    let mut lines = String::new();
-    io::stdin().read_to_string(&mut lines).map_err(|error| {
+    let mut lines = Vec::new();
+    io::stdin().read_to_end(&mut lines).map_err(|error| {
         Error::with(Code::PathUnusable, SafeText::words("standard input: ").and(error.kind()))
     })?;
-    let range = Range::pushed(remote, &lines)?;
+    // The names of refs may be in any letters; those of objects are ASCII.
+    let range = Range::pushed(remote, &String::from_utf8_lossy(&lines))?;
     let until = Instant::now() + Duration::from_secs(within);
     let walk = Walk::new(looking, range, Some(until))?;
     let seen = ui.wait("looking through what is pushed", walk.run()).await?;
@@ -65,6 +68,8 @@ struct Walk {
     top: PathBuf,
     seen: HashSet<(String, PathBuf)>,
     secrets: Vec<Line>,
+    /// What tells them from one another: the file, and the line's text, or its number where that is not known.
+    told: HashSet<(PathBuf, Option<u64>, usize)>,
     aliases: Vec<Line>,
     /// Lines that carry the mark in some version of a file, without it.
     marked: HashSet<(PathBuf, u64)>,
@@ -96,15 +101,19 @@ enum End {
 impl Walk {
     fn new(looking: Looking, range: Range, until: Option<Instant>) -> Result<Self, Error> {
         let top = git::top_or_common()?;
-        let (seen, marked) = (HashSet::new(), HashSet::new());
+        let (seen, told, marked) = (HashSet::new(), HashSet::new(), HashSet::new());
         let (secrets, aliases) = (Vec::new(), Vec::new());
-        Ok(Self { looking, range, until, top, seen, secrets, aliases, marked })
+        Ok(Self { looking, range, until, top, seen, secrets, told, aliases, marked })
     }
 
     /// Blocks its thread, but for a moment between two files.
     async fn run(mut self) -> Result<Seen, Error> {
-        let end = if self.range.heads.is_empty() { End::Whole } else { self.look().await? };
-        let (found, looking) = (self.findings()?, self.looking);
+        let mut end = if self.range.heads.is_empty() { End::Whole } else { self.look().await? };
+        let (mut found, looking) = (self.findings()?, self.looking);
+        if found.len() > MOST_FOUND {
+            found.truncate(MOST_FOUND);
+            end = End::Many;
+        }
         Ok(Seen { looking, found, end })
     }
 
@@ -114,7 +123,7 @@ impl Walk {
             if self.until.is_some_and(|until| Instant::now() >= until) {
                 return Ok(End::Late);
             }
-            if self.secrets.len() >= MOST_FOUND {
+            if self.secrets.len() >= MOST_HELD {
                 return Ok(End::Many);
             }
             if self.seen.len() >= REMEMBERED {
@@ -162,11 +171,8 @@ impl Walk {
             return;
         }
         // A line that stays as it was is the finding of the commit that brought it.
-        let is_known = self.secrets.iter().any(|one| {
-            let is_same = line.text.is_some() || one.found.line == line.found.line;
-            one.file == line.file && one.text == line.text && is_same
-        });
-        if !is_known {
+        let number = if line.text.is_some() { 0 } else { line.found.line };
+        if self.told.insert((line.file.clone(), line.text, number)) {
             self.secrets.push(line);
         }
     }
@@ -232,13 +238,14 @@ fn words(found: &[Found], end: End, within: u64) -> String {
              Next: push fewer commits at a time (git push REMOTE COMMIT:BRANCH), or look through them without a bound \
              (keyless hooks check --commits BRANCH) and then git push --no-verify.\n"
         ),
-        End::Many => "Not all was looked through: this is enough.\n".to_owned(),
+        End::Many => "There is more; not all is told.\n".to_owned(),
         End::Whole => String::new(),
     };
     let secrets = format!(
         "Next: take the value out of each of these commits (git commit --amend, git rebase -i), since what a later one \
          takes out is pushed all the same; keyless secret add keeps it. Rotate it if it was ever pushed.\n\
-         A line that only looks like one may carry the words {NOT_A_SECRET}, also in a later commit.\n"
+         A line that only looks like one may carry the words {NOT_A_SECRET}, also in a later commit. What a remote has \
+         already is not asked about once that is known here (git fetch REMOTE).\n"
     );
     let is_secret = found.iter().any(|one| one.kind == Kind::Secret);
     let secrets = if is_secret { secrets } else { String::new() };

@@ -30,7 +30,8 @@ impl Range {
     pub(in super::super) fn pushed(remote: &str, lines: &str) -> Result<Self, Error> {
         let mut range = Self::default();
         for line in lines.lines().filter(|line| !line.is_empty()) {
-            let [_, local, _, theirs] = line.split(' ').collect::<Vec<_>>()[..] else {
+            // The first is as somebody has typed it, blanks and all (githooks(5)).
+            let [theirs, _, local, _] = line.rsplitn(4, ' ').collect::<Vec<_>>()[..] else {
                 let words = "--push reads the lines that git writes to a pre-push hook (LOCAL-REF LOCAL-OBJECT \
                              REMOTE-REF REMOTE-OBJECT), and one is not such: to look through commits by name, \
                              keyless hooks check --commits REVISION";
@@ -46,7 +47,9 @@ impl Range {
         }
         // What somebody else has pushed there since is unknown here, and no fault.
         range.options.push("--ignore-missing".to_owned());
-        // A URL in a remote's place has no refs of its own, and may have letters that mean more in a pattern.
+        let named = named_by_url(remote)?;
+        let remote = named.as_deref().unwrap_or(remote);
+        // A URL that is no remote's has no refs of its own, and may have letters that mean more in a pattern.
         if !remote.is_empty() && !remote.contains(['?', '*', '[', '\\', ':']) {
             range.options.extend(["--not".to_owned(), format!("--remotes={remote}")]);
             range.options.push("--not".to_owned());
@@ -94,6 +97,8 @@ impl Range {
         let asked = [
             &["rev-parse", "--revs-only"],
             &*revisions.iter().map(String::as_str).collect::<Vec<_>>(),
+            // Without it git leaves out what it does not know, and says nothing.
+            &["--"],
         ];
         let named = String::from_utf8_lossy(&ask(&asked.concat())?).into_owned();
         let (known, heads): (Vec<&str>, Vec<&str>) =
@@ -102,6 +107,20 @@ impl Range {
         let heads = heads.into_iter().map(str::to_owned).collect();
         Ok(Self { options: Vec::new(), heads, known })
     }
+}
+
+/// The remote that has this URL.
+fn named_by_url(url: &str) -> Result<Option<String>, Error> {
+    // Each ends with a NUL, and its key with a line.
+    let asked = ["config", "-z", "--list"];
+    let settings = String::from_utf8_lossy(&ask(&asked)?).into_owned();
+    let remotes = settings.split('\0').filter_map(|setting| {
+        let (key, value) = setting.split_once('\n')?;
+        let name = key.strip_prefix("remote.")?;
+        let name = name.strip_suffix(".url").or_else(|| name.strip_suffix(".pushurl"))?;
+        (value == url).then(|| name.to_owned())
+    });
+    Ok(remotes.into_iter().next())
 }
 
 /// A version of a file.
