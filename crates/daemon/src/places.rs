@@ -4,6 +4,7 @@
 //! Source: design.md, section 6.
 
 use std::{
+    collections::BTreeSet,
     env, fs, io,
     os::unix::fs::{DirBuilderExt, MetadataExt},
     path::{Path, PathBuf},
@@ -99,7 +100,8 @@ impl Places {
         if own.is_some_and(|own| own == self.data) {
             all.push(account_runtime());
         }
-        all.dedup();
+        let mut seen = BTreeSet::new();
+        all.retain(|folder| seen.insert(folder.clone()));
         all
     }
 

@@ -117,12 +117,13 @@ pub(super) async fn lock(ui: &Ui) -> Result<ExitCode, Error> {
     let was_open = keyless_daemon::lock_service(&places.agent_socket()).await;
     // A broker that hangs keeps none of the others open.
     let alone = keyless_daemon::end_runs_alone(&places)?;
-    let mut was_open = was_open?;
     // Nothing is said to be locked that an older one still has open.
+    let mut older_was_open = false;
     for older in keyless_daemon::older_brokers(&places).await {
-        was_open |= keyless_daemon::lock_service(&older.socket).await?;
+        older_was_open |= keyless_daemon::lock_service(&older.socket).await?;
         ui.warn(format!("{}; it was ended too", older.in_words()));
     }
+    let was_open = was_open? || older_was_open;
     let words = match (was_open, alone) {
         (true, 0) => "Locked.\n".to_owned(),
         (false, 0) => "It was locked already.\n".to_owned(),

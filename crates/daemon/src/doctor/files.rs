@@ -11,7 +11,7 @@ use keyless_vault::{
     SourceConfig, Upkeep, variables_with_value,
 };
 
-use super::Check;
+use super::{Check, CheckState};
 use crate::{
     agreed::AgreedBy,
     config::Config,
@@ -275,7 +275,7 @@ fn catalog(places: &Places, folder: &Path) -> Vec<Check> {
     };
     let in_place = |file: &ProviderFault| {
         let remedy = "nothing, if that is yours; else remove it";
-        Check::warning("files.catalog", said(file), remedy)
+        Check::other("files.catalog", CheckState::Note, said(file), remedy)
     };
     checks.extend(providers.unagreed.iter().map(unagreed));
     checks.extend(providers.in_place.iter().map(in_place));
