@@ -161,6 +161,11 @@ fn a_form_names_no_method_that_its_rules_do_not() {
             }
         }
     }
+    // What says to be coded so that nobody looks into it is not watched either; a server may take it as it is.
+    std::fs::write(scene.path("json"), large(r#""_method":"DELETE","#)).unwrap();
+    let data = format!("@{}", scene.path("json").display());
+    let coded = ["-H", "content-encoding: aws-chunked, gzip", "--data-binary", &data];
+    assert_refused(&scene, &send(shut, &[&json[..], &coded].concat()), "may name another method");
     // Without the placeholder nothing is judged, and all of it arrives.
     for more in [&[][..], &["-H", untold]] {
         let plain =
