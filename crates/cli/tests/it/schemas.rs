@@ -8,7 +8,7 @@ use keyless_core::{
 use serde_json::{Value, json};
 
 use crate::{
-    nl::{AGENT, Served, granted_with, with_secrets},
+    nl::{AGENT, BOXED, Served, granted_with, with_secrets},
     world::World,
 };
 
@@ -97,12 +97,27 @@ fn what_the_binary_says_fits() {
         ("action-response", action("vault read secret/key")),
         ("discovery", get("/.well-known/nl-protocol")),
         ("health", get("/nl/v1/health")),
-        ("rotations", get("/nl/v1/rotations")),
         ("error", get("/nl/v1/nothing")),
-        // Last: who shows a value is watched from then on.
-        ("action-response", action("sh -c 'printf %s \"$1\"' x {{nl:db/PASSWORD}}")),
     ];
+    // A value that was replaced, and one that nobody is to use any more.
+    let rotate = ["secret", "rotate", BOXED, "--value-stdin"];
+    world.keyless(&rotate).stdin(world.another_value()).run().ok();
+    world.keyless(&["secret", "revoke", BOXED, "--compromised", "--yes"]).run().ok();
+    let rotations = served.get("/nl/v1/rotations")["body"].clone();
+    assert_eq!(rotations["rotations"].as_array().map(Vec::len), Some(2), "{rotations}");
+    cases.push(("rotations", rotations));
+    world.keyless(&rotate).stdin(world.another_value()).run().ok();
+    // Last: who shows a value is watched from then on.
+    let shown = action("sh -c 'printf %s \"$1\"' x {{nl:db/PASSWORD}}");
+    cases.push(("action-response", shown));
     cases.extend(administered);
+    // Who is nobody is told no number of the log.
+    let aid = json!({ "agent_uri": AGENT, "instance_id": "00000000-0000-4000-8000-000000000000" });
+    served.know("nobody", &json!({ "aid": aid, "credential": { "value": "none" } }));
+    let action = json!({ "type": "exec", "template": "true" });
+    let told = served.client(&json!([{ "over": "http", "as": "nobody", "action": action }]));
+    assert_eq!(told[0]["body"]["audit_ref"], Value::Null, "{told:?}");
+    cases.push(("action-response", told[0]["body"].clone()));
     let data = |arguments: &[&str]| world.keyless(arguments).run().data();
     for one in data(&["grant", "list", "--json"])["grants"].as_array().unwrap() {
         cases.push(("scope-grant", one["grant"].clone()));

@@ -58,7 +58,8 @@ impl Discovery {
                 "conformance_level": "standard",
                 "supported_levels": [1, 2, 3, 4, 5],
                 "action_types": ActionType::ACTIONS,
-                "trust_levels": ["L0", "L1", "L2", "L3"],
+                // L3 takes a certification that nobody issues yet.
+                "trust_levels": ["L0", "L1", "L2"],
                 "credential_types": ["api_key"],
                 "max_message_size_bytes": MAX_MESSAGE_BYTES,
                 "max_timeout_ms": 600_000,

@@ -90,6 +90,11 @@ impl NlService {
             let words = SafeText::words("a message has an action or actions, not both");
             return Err(NlFault::new(Code::MessageMalformed, words));
         }
+        // Passed over, it would have done what was only to be looked at.
+        if payload.contains_key("dry_run") {
+            let words = SafeText::words("dry_run is a member of the action, not of the message");
+            return Err(NlFault::new(Code::MessageMalformed, words));
+        }
         let Some(actions) = payload.get("actions") else {
             let action = payload.get("action").cloned().unwrap_or_default();
             let action = parsed(action).await;

@@ -351,3 +351,19 @@ async fn what_another_run_has_begun_is_judged_at_most() {
     assert_eq!(done("req-2").await, Ok(Some(Code::SecretUnavailable)));
     assert_eq!(done("req-3").await, Ok(Some(Code::GrantExhausted)));
 }
+
+#[tokio::test]
+async fn a_dry_run_that_is_said_beside_the_action_does_nothing() {
+    let served = Served::new().await;
+    let caller = served.agent("a", &[ActionType::Exec], &["*"]).await;
+    let action = json!({ "type": "exec", "template": "true {{nl:api/token}}" });
+    for payload in [
+        json!({ "action": action, "dry_run": true }),
+        json!({ "actions": [action], "dry_run": true }),
+    ] {
+        let payload = payload.as_object().unwrap();
+        let refused =
+            served.nl.submit(&caller, payload, "r", Timestamp::now(), Ahead::default()).await;
+        assert_eq!(refused.unwrap_err().code(), Code::MessageMalformed);
+    }
+}
