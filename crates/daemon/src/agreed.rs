@@ -121,7 +121,7 @@ impl Leads {
 
     /// The lines of it that nobody has agreed to yet.
     pub fn new_lines(&self, places: &Places, vault: &Vault) -> Vec<String> {
-        lacking(&self.lines, places, &vault.agreement_voucher())
+        lacking(&self.lines, &Agreed::of(places, &vault.agreement_voucher()))
     }
 }
 
@@ -134,9 +134,8 @@ fn needed(places: &Places, config: &Config) -> BTreeSet<String> {
     sources.into_iter().chain(config.egress.leads_elsewhere()).chain(window).collect()
 }
 
-fn lacking(lines: &BTreeSet<String>, places: &Places, voucher: &Voucher) -> Vec<String> {
-    let agreed = Agreed::of(places, voucher);
-    lines.iter().filter(|line| lacks(line, &agreed)).cloned().collect()
+fn lacking(lines: &BTreeSet<String>, agreed: &BTreeSet<String>) -> Vec<String> {
+    lines.iter().filter(|line| lacks(line, agreed)).cloned().collect()
 }
 
 /// Whether a line is none of the `agreed` ones. For how long the store stays open needs a word where it is longer than what
@@ -165,7 +164,7 @@ fn refuse_lacking(
     places: &Places,
     voucher: &Voucher,
 ) -> Result<(), Error> {
-    match lacking(lines, places, voucher).first() {
+    match lacking(lines, &Agreed::of(places, voucher)).first() {
         None => Ok(()),
         Some(line) => {
             Err(Error::with(Code::ConfigUnagreed, SafeText::default().as_they_wrote(line)))
@@ -224,9 +223,10 @@ pub(crate) fn check_sources(
 
 /// Takes what was shown as agreed to, on record where it is new.
 pub async fn agree(places: &Places, vault: &Vault, leads: Leads) -> Result<AgreedConfig, Error> {
-    let (log, new) = (audit_log(vault), leads.new_lines(places, vault));
+    let log = audit_log(vault);
     let Leads { lines, config } = leads;
     let agreed = Agreed::of(places, &vault.agreement_voucher());
+    let new = lacking(&lines, &agreed);
     // What is tighter needs nobody's word, and is what counts from now on.
     if new.is_empty() && !has_new_window(&lines, &agreed) {
         return Ok(AgreedConfig(config));

@@ -18,7 +18,8 @@ use keyless_egress::{Client, ClientAnswer, ClientRequest, Whose};
 use keyless_vault::{Provider, Providers};
 use serde::{Deserialize, Serialize};
 
-use self::files::{Files, sha256};
+use self::files::Files;
+pub(crate) use self::files::sha256;
 pub use self::project::{ProjectCatalogs, ProjectFile, Trust};
 use crate::{config::Config, egress_door::engine_config, places::Places};
 

@@ -126,8 +126,8 @@ impl Files {
     }
 }
 
-/// In lower hex digits.
-pub(super) fn sha256(bytes: &[u8]) -> String {
+/// SHA-256 in lower hex digits.
+pub(crate) fn sha256(bytes: &[u8]) -> String {
     data_encoding::HEXLOWER.encode(&Sha256::digest(bytes))
 }
 

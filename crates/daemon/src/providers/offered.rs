@@ -8,14 +8,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use data_encoding::HEXLOWER;
 use keyless_core::Error;
 use keyless_vault::{Provider, Providers, Tier, provider_files, provider_in, provider_text};
-use sha2::{Digest, Sha256};
 
 use crate::{
     agreed::Agreement,
-    catalog_urls::{Fetched, UrlCatalogs},
+    catalog_urls::{Fetched, UrlCatalogs, sha256},
     places::Places,
 };
 
@@ -47,7 +45,7 @@ impl Offered {
         let text = provider_text(file);
         let provider = text.as_ref().map_err(Clone::clone).and_then(|text| provider_in(file, text));
         let line = provider.as_ref().ok().zip(text.as_ref().ok()).map(|(provider, text)| {
-            let sha256 = HEXLOWER.encode(&Sha256::digest(text));
+            let sha256 = sha256(text.as_bytes());
             line(&format!("catalog/{}.json", provider.provider_id), provider, &sha256)
         });
         Self { tier: Tier::User, place: file.to_owned(), provider, line }

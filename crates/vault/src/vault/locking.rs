@@ -44,6 +44,22 @@ struct Judge {
     told: Option<String>,
 }
 
+impl Judge {
+    /// The gate with what the store was told, by this process or another.
+    fn with(
+        &self,
+        told: Option<&str>,
+        secret: &TotpSecret,
+        now: Timestamp,
+        clock: Duration,
+    ) -> TotpGate {
+        if told.is_some() && self.told.as_deref() == told {
+            return self.gate.clone();
+        }
+        self.gate.clone().joined(told, secret, now, clock)
+    }
+}
+
 /// Held while the key comes or goes, so that a human's lock is the last word.
 #[derive(Default)]
 struct Codes {
@@ -123,10 +139,7 @@ impl Vault {
         let Some(secret) = self.totp_secret().await? else { return Ok(()) };
         let mut judge = self.reopening.judge.lock().await;
         let told = self.store.code_gate().await?;
-        if judge.told.is_some() && judge.told == told {
-            return Ok(());
-        }
-        let gate = judge.gate.clone().joined(told.as_deref(), &secret, now, clock).settled();
+        let gate = judge.with(told.as_deref(), &secret, now, clock).settled();
         let next = gate.told(&secret, now, clock);
         if self.store.replace_code_gate(told.as_deref(), &next).await? {
             *judge = Judge { gate, told: Some(next) };
@@ -145,10 +158,7 @@ impl Vault {
         let mut judge = self.reopening.judge.lock().await;
         loop {
             let told = self.store.code_gate().await?;
-            let mut gate = match &told {
-                Some(_) if judge.told == told => judge.gate.clone(),
-                told => judge.gate.clone().joined(told.as_deref(), secret, now, clock),
-            };
+            let mut gate = judge.with(told.as_deref(), secret, now, clock);
             let judged = gate.check(secret, code, now, clock);
             let next = gate.told(secret, now, clock);
             if self.store.replace_code_gate(told.as_deref(), &next).await? {

@@ -114,13 +114,12 @@ fn named_by_url(url: &str) -> Result<Option<String>, Error> {
     // Each ends with a NUL, and its key with a line.
     let asked = ["config", "-z", "--list"];
     let settings = String::from_utf8_lossy(&ask(&asked)?).into_owned();
-    let remotes = settings.split('\0').filter_map(|setting| {
+    Ok(settings.split('\0').find_map(|setting| {
         let (key, value) = setting.split_once('\n')?;
         let name = key.strip_prefix("remote.")?;
         let name = name.strip_suffix(".url").or_else(|| name.strip_suffix(".pushurl"))?;
         (value == url).then(|| name.to_owned())
-    });
-    Ok(remotes.into_iter().next())
+    }))
 }
 
 /// A version of a file.
