@@ -89,7 +89,7 @@ impl Chain {
         key: Option<EntryKey<'_>>,
     ) -> Pending {
         let sequence = self.sequence + 1;
-        let hash = field_hash(sequence, &[outline.words()], &self.hash, sha256);
+        let hash = prefixed(&field_hash(sequence, &[outline.words()], &self.hash, sha256));
         let vouched = key.map_or_else(String::new, |key| {
             let hmac = prefixed(&(key.hmac)(&hash));
             format!("\"hmac\":\"{hmac}\",\"hmac_key_id\":\"{}\",", key.id)
@@ -110,25 +110,31 @@ impl Chain {
     }
 }
 
+const PREFIX: &str = "sha256:";
 /// How an entry's own hash begins among its links, and the HMAC of that.
 pub(super) const OWN_HASH: &str = "\"entry_hash\":\"";
 pub(super) const OWN_HMAC: &str = "\"entry_hmac\":\"";
 
 /// NL's hash: seven fields joined by line feeds (reference/nl.md, section 5). `words` are the five
 /// between the number and the hash before, in pieces, with the line feeds around and between them.
-pub(super) fn field_hash(sequence: u64, words: &[&str], before: &str, sha256: Sha256Of) -> String {
+pub(super) fn field_hash(
+    sequence: u64,
+    words: &[&str],
+    before: &str,
+    sha256: Sha256Of,
+) -> [u8; 32] {
     let mut text = String::with_capacity(256);
     text.push_str(decimal(sequence, &mut [0; 20]));
     text.extend(words.iter().copied());
     text.push_str(before);
-    prefixed(&sha256(&[text.as_bytes()]))
+    sha256(&[text.as_bytes()])
 }
 
 /// The hash over everything but itself, in RFC 8785 form: keys sorted, no white space. Every key is
 /// ASCII and every number a small integer, so a view whose fields are declared in order is that form.
-pub(super) fn whole_hash(entry: &Entry) -> String {
+pub(super) fn whole_hash(entry: &Entry) -> [u8; 32] {
     let canonical = serde_json::to_vec(&Canonical::of(entry)).expect("an entry is plain data");
-    prefixed(&portable_sha256(&[&canonical]))
+    portable_sha256(&[&canonical])
 }
 
 /// An entry without its `entry_hash` and `entry_hmac`, its keys in the order of RFC 8785.
@@ -289,9 +295,16 @@ impl<'a> Canonical<'a> {
 /// A SHA-256 as the log writes it: `sha256:` and hex.
 pub fn prefixed(digest: &[u8]) -> String {
     let mut text = String::with_capacity(GENESIS.len());
-    text.push_str("sha256:");
+    text.push_str(PREFIX);
     HEXLOWER.encode_append(digest, &mut text);
     text
+}
+
+/// Whether `text` is this SHA-256 as the log writes it.
+pub(super) fn is_prefixed(text: &str, digest: &[u8; 32]) -> bool {
+    let mut hex = [0; 64];
+    HEXLOWER.encode_mut(digest, &mut hex);
+    text.strip_prefix(PREFIX).is_some_and(|found| found.as_bytes() == hex)
 }
 
 #[cfg(test)]
@@ -397,7 +410,7 @@ mod tests {
             let pending = Chain::genesis().append(outline, portable_sha256, key);
             let entry: Entry = serde_json::from_str(pending.text()).unwrap();
             assert_eq!(entry.as_stored(), pending.text());
-            assert_eq!(entry.chain.entry_hash, whole_hash(&entry));
+            assert!(is_prefixed(&entry.chain.entry_hash, &whole_hash(&entry)));
             let mut bare = entry.clone();
             bare.chain.entry_hash.clear();
             bare.chain.entry_hmac = None;

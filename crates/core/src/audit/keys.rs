@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use super::{Tampered, prefixed};
+use super::{Tampered, chain::is_prefixed};
 
 const PREFIX: &str = "log-";
 
@@ -103,7 +103,7 @@ impl Vouching {
         let unknown = || Tampered::UnknownKey { sequence, key: id.to_owned() };
         let key = LogKeyId::parse(id).ok_or_else(unknown)?;
         for (hash, hmac) in [(entry.hash, hmac), (entry.entry_hash, entry_hmac)] {
-            if prefixed(&keys.hmac(key, hash).ok_or_else(unknown)?) != hmac {
+            if !is_prefixed(hmac, &keys.hmac(key, hash).ok_or_else(unknown)?) {
                 return Err(Tampered::Hmac { sequence });
             }
         }

@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::{
     Chain, Entry, GENESIS, LogKeys, Vouching,
-    chain::{OWN_HASH, OWN_HMAC, Sha256Of, field_hash, portable_sha256, prefixed, whole_hash},
+    chain::{OWN_HASH, OWN_HMAC, Sha256Of, field_hash, is_prefixed, portable_sha256, whole_hash},
     keys::Vouched,
 };
 
@@ -264,8 +264,8 @@ impl Stretch {
         let words =
             ["\n", timestamp, "\n", &agent.uri, "\n", action, "\n", target, "\n", result, "\n"];
         let whole = sha256(&[start.as_bytes(), rest.as_bytes()]);
-        if chain.hash != field_hash(*sequence, &words, chain.prev_hash, sha256)
-            || chain.entry_hash != prefixed(&whole)
+        if !is_prefixed(chain.hash, &field_hash(*sequence, &words, chain.prev_hash, sha256))
+            || !is_prefixed(chain.entry_hash, &whole)
         {
             return Err(Tampered::Changed { sequence: *sequence });
         }
@@ -284,9 +284,8 @@ impl Stretch {
         let (action, result) = (entry.action.as_str(), entry.result.as_str());
         let words =
             ["\n", timestamp, "\n", &agent.uri, "\n", action, "\n", target, "\n", result, "\n"];
-        if chain.hash != field_hash(*sequence, &words, &chain.prev_hash, portable_sha256)
-            || chain.entry_hash != whole_hash(entry)
-        {
+        let hash = field_hash(*sequence, &words, &chain.prev_hash, portable_sha256);
+        if !is_prefixed(&chain.hash, &hash) || !is_prefixed(&chain.entry_hash, &whole_hash(entry)) {
             return Err(Tampered::Changed { sequence: *sequence });
         }
         let vouched = Vouched {

@@ -3,7 +3,7 @@
 //! The database reads a block of rows while others hash the blocks before it, and the blocks
 //! are joined in their order; so all cores work and memory stays flat.
 
-use std::{num::NonZero, sync::Arc, thread::available_parallelism};
+use std::{mem, num::NonZero, sync::Arc, thread::available_parallelism};
 
 use futures_util::{TryStreamExt as _, stream::try_unfold};
 use keyless_core::{
@@ -12,6 +12,7 @@ use keyless_core::{
         Chain, Checkpoint, Entry, LogKeyId, LogKeys, Segment, Stretch, Tampered, Verifier, Vouching,
     },
 };
+use memchr::memchr_iter;
 use tokio::task::spawn_blocking;
 
 use super::{
@@ -342,7 +343,8 @@ async fn verify_entries(
             let check = move || verify_block(&block, marked, keys.as_deref());
             Ok(spawn_blocking(check).await.expect("verifying does not panic")?)
         })
-        .try_buffered(cores);
+        // One more, so that the next is read while each core hashes one.
+        .try_buffered(cores + 1);
     let mut verifier = Verifier::after(start);
     let mut stretches = std::pin::pin!(stretches);
     while let Some(stretch) = stretches.try_next().await? {
@@ -379,7 +381,9 @@ pub(super) async fn read_block(
 /// The rows of such a block: the number, if it has one, and the entry.
 pub(super) fn block_rows(block: &[u8]) -> impl Iterator<Item = (Option<u64>, &[u8])> {
     // JSON has no line feeds of its own; one that was put in makes a line without a number.
-    block.split(|byte| *byte == b'\n').map(|line| {
+    let ends = memchr_iter(b'\n', block).chain([block.len()]);
+    let lines = ends.scan(0, |start, end| Some(&block[mem::replace(start, end + 1)..end]));
+    lines.map(|line| {
         let space = line.iter().position(|byte| *byte == b' ').unwrap_or(0);
         match str::from_utf8(&line[..space]).ok().and_then(|number| number.parse().ok()) {
             None => (None, line),
