@@ -152,7 +152,7 @@ fn hook() -> Option<Check> {
         let found = format!("commits and pushes are checked ({})", first.display());
         return Some(Check::ok("git.hook", found));
     } else if is_ours(first) {
-        "commits of this repository are checked for secrets, but not its merges or pushes"
+        "commits of this repository are checked for secrets, but not its merges, messages or pushes"
     } else {
         "commits of this repository are not checked for secrets"
     };

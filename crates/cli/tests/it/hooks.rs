@@ -161,6 +161,39 @@ fn a_push_brings_no_secret_that_no_commit_was_asked_about() {
     git(&world, &["push", "-q"]).ok();
 }
 
+/// What an agent writes about its work is committed with it.
+#[test]
+fn a_message_holds_no_secret() {
+    let world = World::with_token();
+    with_remote(&world);
+    let with_message = |message: &str, more: &[&str]| {
+        git(&world, &[&["commit", "-q", "--allow-empty", "-m", message], more].concat())
+    };
+    let message = format!("fix the login\n\nit works with {}\n", token());
+    let said = with_message(&message, &[]).exits(1).errors();
+    assert!(said.contains("(message):3: looks like a credential"), "{said}");
+    assert!(said.contains("COMMIT_EDITMSG") && !said.contains(&token()), "{said}");
+    with_message(&format!("{} keyless:not-a-secret", token()), &[]).ok();
+    // What an editor was shown below is no part of it: a value that goes away is.
+    let cut = "# ------------------------ >8 ------------------------";
+    world.home.write("work/drafted", format!("drop it\n{cut}\n-key: {}\n", token())).unwrap();
+    world.keyless(&["hooks", "check", "--message", "drafted"]).run().ok();
+    git(&world, &["push", "-q"]).ok();
+
+    // Nobody was asked about these.
+    with_message(&message, &["--no-verify"]).ok();
+    let head = git(&world, &["rev-parse", "HEAD"]).ok();
+    let said = git(&world, &["push", "-q"]).exits(1).errors();
+    let row = format!("(message):3 (commit {}): looks like a credential", &head[..12]);
+    assert!(said.contains(&row) && !said.contains(&token()), "{said}");
+    git(&world, &["reset", "-q", "--hard", "HEAD~1"]).ok();
+    git(&world, &["tag", "-a", "-m", &message, "inner"]).ok();
+    git(&world, &["tag", "-a", "-m", "a tag of it", "outer", "inner"]).ok();
+    let said = git(&world, &["push", "-q", "origin", "outer"]).exits(1).errors();
+    assert!(said.contains("(message of the tag inner):3: looks like a credential"), "{said}");
+    assert!(said.contains("git tag -f") && !said.contains(&token()), "{said}");
+}
+
 #[test]
 fn what_a_push_is_called_does_not_change_what_is_looked_at() {
     let world = World::with_token();

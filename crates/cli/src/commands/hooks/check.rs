@@ -24,6 +24,10 @@ use super::{
 };
 use crate::{args::HooksCheckArgs, ui::Ui, visible::one_line};
 
+/// What stands in the place of a file for a commit's message.
+pub(super) const MESSAGE: &str = "(message)";
+/// From here on git leaves out what an editor was shown (git-commit(1), `scissors`).
+const SCISSORS: &[u8] = b"------------------------ >8 ------------------------";
 /// How much of a commit's name people are shown.
 const SHORT: usize = 12;
 
@@ -72,12 +76,11 @@ pub(super) async fn run(ui: &Ui, args: &HooksCheckArgs) -> Result<ExitCode, Erro
     if args.staged {
         found = looking.look_at_staged(&git::top()?)?;
     }
+    if let Some(file) = &args.message {
+        found = looking.look_at_message(MESSAGE, before_scissors(&read(file)?));
+    }
     for file in &args.files {
-        let bytes = fs::read(file).map_err(|error| {
-            let place = SafeText::default().as_they_wrote(&file.to_string_lossy());
-            Error::with(Code::PathUnusable, place.and(": ").and(error.kind()))
-        })?;
-        found.extend(looking.look(&current_folder()?, file, &bytes)?);
+        found.extend(looking.look(&current_folder()?, file, &read(file)?)?);
     }
     looking.warn_of_unjudged(ui);
     let data = json!({ "files": looking.files, "findings": found });
@@ -138,6 +141,12 @@ impl Looking {
         })
     }
 
+    /// Looks through a message, which is shown by this name.
+    pub(super) fn look_at_message(&self, name: &str, text: &[u8]) -> Vec<Found> {
+        let looks = search("message", text, &self.forms);
+        looks.into_iter().map(|look| secret(name, look)).collect()
+    }
+
     /// Looks at a file's name; gives it as it may be shown.
     fn look_at_name(&self, file: &Path, found: &mut Vec<Found>) -> String {
         let name = file.to_string_lossy();
@@ -151,7 +160,7 @@ impl Looking {
     }
 
     /// A part of a file's name, without what looks like a credential.
-    fn shown<'n>(&self, part: &'n str) -> Cow<'n, str> {
+    pub(super) fn shown<'n>(&self, part: &'n str) -> Cow<'n, str> {
         if scan("", part.as_bytes(), &self.forms).is_empty() {
             return part.into();
         }
@@ -239,12 +248,31 @@ fn secret(name: &str, (line, kind): (usize, Cow<'static, str>)) -> Found {
     Found::new(name, line, Kind::Secret, format!("looks like a credential ({kind})"))
 }
 
+fn read(file: &Path) -> Result<Vec<u8>, Error> {
+    fs::read(file).map_err(|error| {
+        let place = SafeText::default().as_they_wrote(&file.to_string_lossy());
+        Error::with(Code::PathUnusable, place.and(": ").and(error.kind()))
+    })
+}
+
+/// What of a message in the making becomes one.
+fn before_scissors(text: &[u8]) -> &[u8] {
+    let mut lines = text.split_inclusive(|byte| *byte == b'\n');
+    let kept = lines.by_ref().take_while(|line| !line.trim_ascii_end().ends_with(SCISSORS));
+    &text[..kept.map(<[u8]>::len).sum()]
+}
+
 fn words(found: &[Found]) -> String {
     if found.is_empty() {
         return "Nothing found.\n".to_owned();
     }
     let mut words = rows(found);
-    if found.iter().any(|one| one.kind == Kind::Secret) {
+    if found.iter().all(|one| one.file == MESSAGE) {
+        words.push_str(
+            "Next: write the message without the value (git keeps it in .git/COMMIT_EDITMSG: git commit -e -F of that \
+             file), and rotate the value if anybody else has seen it.\n",
+        );
+    } else if found.iter().any(|one| one.kind == Kind::Secret) {
         words.push_str("Next: keyless secret import FILE --leave aliases, or take the value out and rotate it.\n");
     }
     words.push_str(&about_aliases(found));

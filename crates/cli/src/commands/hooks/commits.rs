@@ -1,4 +1,4 @@
-//! `keyless hooks check --push` and `--commits`: what commits bring, each version of a file by itself.
+//! `keyless hooks check --push` and `--commits`: what commits bring, each version of a file by itself, and each message.
 //!
 //! What one commit adds and a later one takes out again is pushed all the same, so every version is looked through for
 //! secrets. Aliases give nothing away: they count where they stand in the end. Source: `githooks(5)`, pre-push.
@@ -17,8 +17,8 @@ use keyless_pack::{NOT_A_SECRET, utf16_text};
 use serde_json::json;
 
 use super::{
-    check::{Found, Kind, Looked, Looking, about_aliases, rows},
-    git::{self, Change, Changes, Objects, Range, standing},
+    check::{Found, Kind, Looked, Looking, MESSAGE, about_aliases, rows},
+    git::{self, Brought, Change, Changes, Message, Objects, Range, standing},
 };
 use crate::ui::Ui;
 
@@ -28,6 +28,8 @@ const MOST_FOUND: usize = 200;
 const MOST_HELD: usize = 10_000;
 /// So many versions of files, and marked lines, are remembered at a time; what is forgotten is looked through again.
 const REMEMBERED: usize = 200_000;
+/// Tags of tags of tags.
+const MOST_TAGS: usize = 16;
 /// What stands around a mark to make a comment of it.
 const COMMENT: &[char] = &['#', '/', '*', ';', '-', '<', '!', '%', '(', '{'];
 
@@ -118,8 +120,12 @@ impl Walk {
     }
 
     async fn look(&mut self) -> Result<End, Error> {
-        let (mut changes, mut objects) = (Changes::of(&mut self.range)?, Objects::open()?);
-        while let Some(change) = changes.next()? {
+        let mut objects = Objects::open()?;
+        for head in self.range.heads.clone() {
+            objects = self.look_at_tags(head, objects)?;
+        }
+        let mut changes = Changes::of(&mut self.range)?;
+        while let Some(brought) = changes.next()? {
             if self.until.is_some_and(|until| Instant::now() >= until) {
                 return Ok(End::Late);
             }
@@ -129,13 +135,60 @@ impl Walk {
             if self.seen.len() >= REMEMBERED {
                 self.seen.clear();
             }
-            if self.seen.insert((change.object.clone(), change.file.clone())) {
-                objects = self.look_at(&change, objects)?;
-            }
+            objects = match brought {
+                Brought::File(change) => self.look_at_new(&change, objects)?,
+                Brought::Message(commit) => self.look_at_message(&commit, objects)?,
+            };
             tokio::task::yield_now().await;
         }
         objects.close()?;
         Ok(End::Whole)
+    }
+
+    /// Looks at the message of a tag that is pushed, and at that of the tag that it is of.
+    fn look_at_tags(&mut self, head: String, mut objects: Objects) -> Result<Objects, Error> {
+        let mut object = head;
+        for _ in 0..MOST_TAGS {
+            let message = match objects.message(&object) {
+                Ok(message) => message,
+                Err(why) => return Err(objects.failure(Path::new(&object), &why)),
+            };
+            // A commit's turn comes with what it brings.
+            let Some(message) = message.filter(|message| message.tag.is_some()) else { break };
+            self.keep_message(&object, &message);
+            object = message.tagged.unwrap_or_default();
+        }
+        Ok(objects)
+    }
+
+    fn look_at_message(&mut self, commit: &str, mut objects: Objects) -> Result<Objects, Error> {
+        match objects.message(commit) {
+            Ok(Some(message)) => self.keep_message(commit, &message),
+            Ok(None) => {}
+            Err(why) => return Err(objects.failure(Path::new(commit), &why)),
+        }
+        Ok(objects)
+    }
+
+    fn keep_message(&mut self, object: &str, Message { tag, text, .. }: &Message) {
+        let (name, commit) = match tag {
+            Some(tag) => (format!("(message of the tag {})", self.looking.shown(tag)), None),
+            None => (MESSAGE.to_owned(), Some(object.to_owned())),
+        };
+        for mut found in self.looking.look_at_message(&name, text) {
+            found.commit.clone_from(&commit);
+            // No other has this text: none is left out for it, and no mark in a file is about it.
+            let (file, object) = (PathBuf::from(object), object.to_owned());
+            self.keep(Line { found, file, object, text: None });
+        }
+    }
+
+    fn look_at_new(&mut self, change: &Change, objects: Objects) -> Result<Objects, Error> {
+        if self.seen.insert((change.object.clone(), change.file.clone())) {
+            self.look_at(change, objects)
+        } else {
+            Ok(objects)
+        }
     }
 
     fn look_at(&mut self, change: &Change, mut objects: Objects) -> Result<Objects, Error> {
@@ -242,8 +295,8 @@ fn words(found: &[Found], end: End, within: u64) -> String {
         End::Whole => String::new(),
     };
     let secrets = format!(
-        "Next: take the value out of each of these commits (git commit --amend, git rebase -i), since what a later one \
-         takes out is pushed all the same; keyless secret add keeps it. Rotate it if it was ever pushed.\n\
+        "Next: take the value out of each of these commits (git commit --amend, git rebase -i; of a tag's message: git tag -f), \
+         since what a later one takes out is pushed all the same; keyless secret add keeps it. Rotate it if it was ever pushed.\n\
          A line that only looks like one may carry the words {NOT_A_SECRET}, also in a later commit. What a remote has \
          already is not asked about once that is known here (git fetch REMOTE).\n"
     );

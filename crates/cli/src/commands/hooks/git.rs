@@ -13,7 +13,7 @@ use std::{
 
 use keyless_core::{Code, Error, SafeText};
 
-pub(super) use self::commits::{Change, Changes, Range, standing};
+pub(super) use self::commits::{Brought, Change, Changes, Range, standing};
 
 /// The mode of an entry that is another repository's commit.
 const SUBMODULE: &str = "160000";
@@ -75,6 +75,30 @@ pub(super) fn staged() -> Result<Vec<Staged>, Error> {
     Ok(files)
 }
 
+/// The message of a commit or of a tag.
+pub(super) struct Message {
+    /// What a tag is called.
+    pub(super) tag: Option<String>,
+    /// What a tag is of.
+    pub(super) tagged: Option<String>,
+    pub(super) text: Vec<u8>,
+}
+
+impl Message {
+    /// Of such an object: lines of `WORD VALUE`, an empty one, then the message.
+    fn of(object: &[u8]) -> Self {
+        let end = object.windows(2).position(|two| two == b"\n\n").unwrap_or(object.len());
+        let (head, text) = object.split_at(end);
+        let head = String::from_utf8_lossy(head);
+        let named = |word| head.lines().find_map(|line| line.strip_prefix(word)).map(str::to_owned);
+        Self {
+            tag: named("tag "),
+            tagged: named("object "),
+            text: text.get(2..).unwrap_or_default().to_vec(),
+        }
+    }
+}
+
 /// One git that hands out the bytes of objects.
 pub(super) struct Objects {
     git: Child,
@@ -106,19 +130,44 @@ impl Objects {
         object: &str,
         take: impl FnOnce(u64, &mut dyn Read) -> io::Result<T>,
     ) -> io::Result<T> {
+        self.read_any(object, |kind, size, bytes| match kind {
+            "blob" => take(size, bytes),
+            _ => Err(ErrorKind::InvalidData.into()),
+        })
+    }
+
+    /// What somebody wrote beside the files; nothing for what is neither a commit nor a tag.
+    pub(super) fn message(&mut self, object: &str) -> io::Result<Option<Message>> {
+        self.read_any(object, |kind, _, bytes| {
+            if !matches!(kind, "commit" | "tag") {
+                return Ok(None);
+            }
+            let mut whole = Vec::new();
+            bytes.read_to_end(&mut whole)?;
+            Ok(Some(Message::of(&whole)))
+        })
+    }
+
+    /// The same of an object of any kind, which `take` is told too.
+    fn read_any<T>(
+        &mut self,
+        object: &str,
+        take: impl FnOnce(&str, u64, &mut dyn Read) -> io::Result<T>,
+    ) -> io::Result<T> {
         writeln!(self.wanted, "{object}")?;
         self.wanted.flush()?;
         let mut head = String::new();
         self.answers.read_line(&mut head)?;
-        // `OBJECT blob SIZE`, or `OBJECT missing`.
-        let size =
-            head.trim_end().strip_prefix(object).and_then(|rest| rest.strip_prefix(" blob "));
-        let Some(size) = size.and_then(|size| size.parse().ok()) else {
+        // `OBJECT KIND SIZE`, or `OBJECT missing`.
+        let told = head.trim_end().strip_prefix(object).and_then(|rest| rest.strip_prefix(' '));
+        let told = told.and_then(|told| told.split_once(' '));
+        let Some((kind, size)) = told.and_then(|(kind, size)| Some((kind, size.parse().ok()?)))
+        else {
             let absent = head.ends_with(" missing\n");
             return Err(if absent { ErrorKind::NotFound } else { ErrorKind::InvalidData }.into());
         };
         let mut bytes = self.answers.by_ref().take(size);
-        let taken = take(size, &mut bytes)?;
+        let taken = take(kind, size, &mut bytes)?;
         io::copy(&mut bytes, &mut io::sink())?;
         let mut end = [0];
         self.answers.read_exact(&mut end)?;

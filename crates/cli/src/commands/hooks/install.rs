@@ -20,8 +20,10 @@ use crate::{args::HooksInstallArgs, ui::Ui};
 pub(super) const HOOK: &str = "pre-commit";
 /// Asked before a push: what it brings may have come in where git asked nobody.
 const PUSH: &str = "pre-push";
+/// Asked once a commit's message is written.
+const MESSAGE: &str = "commit-msg";
 /// What git asks before it makes a commit (a merge without conflicts has a hook of its own), and before it sends any.
-pub(super) const HOOKS: [&str; 3] = [HOOK, "pre-merge-commit", PUSH];
+pub(super) const HOOKS: [&str; 4] = [HOOK, "pre-merge-commit", MESSAGE, PUSH];
 /// How the name of a hook that was there before ends beside ours.
 const BEFORE: &str = ".before-keyless";
 /// The line by which ours is known.
@@ -39,7 +41,8 @@ pub(super) fn install(ui: &Ui, args: &HooksInstallArgs) -> Result<ExitCode, Erro
     }
     if is_huskys(&folder) {
         let words = "husky writes the folder of hooks anew at each install of packages, so ours would be gone: put \
-                     the line `keyless hooks check --staged` into .husky/pre-commit and .husky/pre-merge-commit, and \
+                     the line `keyless hooks check --staged` into .husky/pre-commit and .husky/pre-merge-commit, \
+                     `keyless hooks check --message \"$1\"` into .husky/commit-msg, and \
                      `keyless hooks check --push \"$1\"` into .husky/pre-push, which husky runs";
         return Err(Error::with(Code::Usage, SafeText::words(words)));
     }
@@ -145,7 +148,11 @@ fn is_ours(hook: &Path) -> bool {
 fn script(name: &str) -> String {
     let program = env::current_exe().unwrap_or_else(|_| PathBuf::from("keyless"));
     let quoted = program.to_string_lossy().replace('\'', r"'\''");
-    let (run_before, check) = if name == PUSH { ON_PUSH } else { ON_COMMIT };
+    let (run_before, check) = match name {
+        MESSAGE => ON_MESSAGE,
+        PUSH => ON_PUSH,
+        _ => ON_COMMIT,
+    };
     format!(
         "#!/bin/sh\n{MARK}\n\
          before=$(dirname \"$0\")/{name}{BEFORE}\n\
@@ -157,10 +164,10 @@ fn script(name: &str) -> String {
 }
 
 /// How the hook that was there runs, and then ours.
-const ON_COMMIT: (&str, &str) = (
-    "if [ -x \"$before\" ]; then\n    \"$before\" \"$@\" || exit $?\nfi\n",
-    "exec \"$keyless\" hooks check --staged",
-);
+const ON_COMMIT: (&str, &str) = (FIRST, "exec \"$keyless\" hooks check --staged");
+/// The same of a message, which the hook that was there may have changed.
+const ON_MESSAGE: (&str, &str) = (FIRST, "exec \"$keyless\" hooks check --message \"$1\"");
+const FIRST: &str = "if [ -x \"$before\" ]; then\n    \"$before\" \"$@\" || exit $?\nfi\n";
 /// The same with git's lines for both of them; the mark at their end keeps the last line end.
 const ON_PUSH: (&str, &str) = (
     "lines=$(cat; echo .)\n\

@@ -1,4 +1,4 @@
-//! What commits bring: each version of each file that none of their parents has, oldest first.
+//! What commits bring: their messages, and each version of each file that none of their parents has, oldest first.
 
 use std::{
     collections::BTreeSet,
@@ -122,6 +122,14 @@ fn named_by_url(url: &str) -> Result<Option<String>, Error> {
     }))
 }
 
+/// What commits bring.
+#[derive(Debug)]
+pub(in super::super) enum Brought {
+    File(Change),
+    /// The message of a commit of this name.
+    Message(String),
+}
+
 /// A version of a file.
 #[derive(Debug)]
 pub(in super::super) struct Change {
@@ -158,28 +166,30 @@ impl Changes {
         // all that it merges: the rest is some other commit's.
         let changes = ["diff-tree", "--stdin", "-r", "-c", "--root", "--raw", "-z", "--no-abbrev"];
         let mut brought = git(&changes);
-        brought.arg("--no-renames");
+        // Also of one that changes no file, which has a message.
+        brought.args(["--no-renames", "--always"]);
         let mut brought = Git::start(brought, commits.into())?;
         let list = BufReader::new(brought.child.stdout.take().expect("it is piped"));
         Ok(Self { names, brought, list, commit: String::new(), loose })
     }
 
-    /// The next version; nothing after the last.
-    pub(in super::super) fn next(&mut self) -> Result<Option<Change>, Error> {
+    /// The next version or message; nothing after the last.
+    pub(in super::super) fn next(&mut self) -> Result<Option<Brought>, Error> {
         if let Some(change) = self.loose.next() {
-            return Ok(Some(change));
+            return Ok(Some(Brought::File(change)));
         }
         while let Some(field) = self.field()? {
             if field.first() != Some(&b':') {
                 self.commit = String::from_utf8_lossy(&field).into_owned();
-                continue;
+                return Ok(Some(Brought::Message(self.commit.clone())));
             }
             let (Some((mode, object)), Some(name)) = (result(&field), self.field()?) else {
                 return Err(unusable(SafeText::words("git diff-tree's list can't be read")));
             };
             if mode != SUBMODULE && !is_none(&object) {
                 let file = PathBuf::from(OsStr::from_bytes(&name));
-                return Ok(Some(Change { commit: self.commit.clone(), file, object }));
+                let commit = self.commit.clone();
+                return Ok(Some(Brought::File(Change { commit, file, object })));
             }
         }
         self.names.close()?;
