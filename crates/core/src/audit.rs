@@ -24,7 +24,7 @@ pub use self::{
     chain::{Chain, GENESIS, Sha256Of, portable_sha256, prefixed},
     checkpoint::Checkpoint,
     keys::{EntryKey, LogKeyId, LogKeys, Vouching},
-    metadata::{Annotations, Mark},
+    metadata::{Annotations, Mark, Noted},
     outline::Outline,
     segment::{Break, Segment},
     verify::{Stretch, Tampered, Verifier, verify},
@@ -380,7 +380,7 @@ pub struct Draft {
     /// The particulars.
     pub detail: Detail,
     /// What is noted beside; the log's own to say.
-    pub metadata: BTreeMap<String, Value>,
+    pub metadata: Noted,
     /// The verdict that this entry records, if it is about one use.
     pub allowed: Option<Allowed>,
 }
@@ -405,7 +405,7 @@ impl Draft {
             correlation_id,
             error_code: None,
             detail: Detail::default(),
-            metadata: BTreeMap::new(),
+            metadata: Noted::default(),
             allowed: None,
         }
     }

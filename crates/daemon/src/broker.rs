@@ -35,6 +35,7 @@ use crate::{
     caution::Caution,
     config::Config,
     egress_door::EgressDoor,
+    log_keeping::annotate_log,
     minted,
     places::Places,
     requests::Requests,
@@ -433,10 +434,15 @@ async fn on_record(
 }
 
 /// Opens a session without secrets, which needs no vault: just the jail, the zones and the log.
-pub async fn open_bare_session(places: &Places, door: EgressDoor) -> Result<OpenSession, Error> {
+pub async fn open_bare_session(
+    places: &Places,
+    door: EgressDoor,
+    config: &Config,
+) -> Result<OpenSession, Error> {
     let store = Store::create_or_open(&places.store_file()).await?;
     let id = session_id("s");
     let log = AuditLog::start(&store, None);
+    annotate_log(&log, config);
     let broker = SessionBroker::new(Arc::new(NoValues), log, agent("run", &id));
     let broker = Arc::new(broker);
     // No value is opened, and none lies open either.

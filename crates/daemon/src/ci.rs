@@ -29,6 +29,7 @@ use crate::{
     config::Config,
     egress_door::EgressDoor,
     environment::inherited,
+    log_keeping::annotate_log,
     operator::{self, Operator},
     places::{Places, unusable},
     providers::providers,
@@ -76,14 +77,15 @@ pub struct CiSession {
 /// secret that takes a person, [`Code::SessionUnfit`] for one that may go nowhere.
 pub async fn open_session(
     places: &Places,
-    door: EgressDoor,
+    config: &Config,
     wanted: &Wanted,
     manifest: Option<&str>,
 ) -> Result<CiSession, Error> {
+    let door = EgressDoor::new(config)?;
     let home = make_home()?;
     let temporary = Places::below(home.path());
     if *wanted == Wanted::Nothing {
-        let session = open_bare_session(&temporary, door).await?;
+        let session = open_bare_session(&temporary, door, config).await?;
         return Ok(CiSession { session, home });
     }
     let chosen = Declared::read(places, manifest)?.choose(wanted, &|name| is_set(name))?;
@@ -91,6 +93,7 @@ pub async fn open_session(
     let passphrase = Zeroizing::new(format!("{}{}", Uuid::new_v4(), Uuid::new_v4()));
     let (vault, _) = Vault::create(store, Passphrase::new(passphrase)).await?;
     let log = operator::audit_log(&vault);
+    annotate_log(&log, config);
     let vault = Arc::new(vault);
     let hands = Operator::with_log(Arc::clone(&vault), log.clone());
     let mut paths = Vec::with_capacity(chosen.len());

@@ -8,6 +8,7 @@ use keyless_core::{
     Code, Error, SafeText,
     audit::{Action, Annotations, Draft, LogKeyId, Mark, Outcome, Segment, Target},
     grant::SecretPattern,
+    nl_message::Profile,
 };
 use keyless_store::AuditLog;
 use keyless_vault::Vault;
@@ -92,11 +93,16 @@ impl ComplianceConfig {
     }
 }
 
-/// Has entries from now on say what the operator wants noted, and whether the clock is known not to be kept in step. With a
-/// configuration that can't be read, which `keyless status` tells, what was noted before is noted.
+/// Has entries from now on say which profile of the protocol rules, what the operator wants noted, and whether the clock is known not
+/// to be kept in step. With a configuration that can't be read, which `keyless status` tells, what was noted before is noted.
 pub fn annotate_log(log: &AuditLog, config: &Config) {
+    annotate(log, config, config.nl.profile);
+}
+
+fn annotate(log: &AuditLog, config: &Config, profile: Profile) {
     if let Ok(marks) = config.marks() {
-        log.annotate(Annotations { clock_lost: in_step() == Some(false), marks });
+        let (profile, clock_lost) = (Some(profile), in_step() == Some(false));
+        log.annotate(Annotations { profile, clock_lost, marks });
     }
 }
 
@@ -152,14 +158,15 @@ pub async fn remove_old_log(
 }
 
 /// Does what is due, until it is dropped. What can't be done now is tried again later: the log itself is whole.
-pub(crate) async fn keep_log(vault: Arc<Vault>, log: AuditLog, places: Places) {
+/// `profile` is the one that rules until this process ends, whatever the file says by then.
+pub(crate) async fn keep_log(vault: Arc<Vault>, log: AuditLog, places: Places, profile: Profile) {
     let (mut signed, mut clocks) = (Instant::now(), ClockWatch::now());
     let mut was_in_step = in_step();
     let (mut due, mut patience) = (Instant::now(), INTERVAL);
     loop {
         sleep(INTERVAL).await;
         if let Ok(config) = Config::load(&places.config_file()) {
-            annotate_log(&log, &config);
+            annotate(&log, &config, profile);
         }
         let is_in_step = in_step();
         if let Some(now) = is_in_step.filter(|_| is_in_step != was_in_step) {

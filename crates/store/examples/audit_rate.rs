@@ -6,7 +6,7 @@
 use std::{env, error::Error, path::PathBuf, sync::Arc, time::Instant};
 
 use jiff::Timestamp;
-use keyless_core::audit::{Action, Agent, Detail, Draft, LogKeyId, Outcome, Target};
+use keyless_core::audit::{Action, Agent, Detail, Draft, LogKeyId, Noted, Outcome, Target};
 use keyless_store::{AuditLog, HeadSealer, Store};
 use zeroize::Zeroizing;
 
@@ -121,7 +121,7 @@ fn draft() -> Draft {
             swaps: Some(1),
             ..Detail::default()
         },
-        metadata: std::collections::BTreeMap::new(),
+        metadata: Noted::default(),
         allowed: None,
     }
 }

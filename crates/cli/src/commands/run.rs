@@ -95,8 +95,8 @@ async fn open_ci_session(
 ) -> Result<CiSession, Error> {
     let here = std::env::current_dir().ok();
     let manifest = here.map(|here| manifest_of(&here)).transpose()?.flatten();
-    let door = EgressDoor::new(&config(places, &args.routes)?)?;
-    ci::open_session(places, door, wanted, manifest.as_deref()).await
+    let config = config(places, &args.routes)?;
+    ci::open_session(places, &config, wanted, manifest.as_deref()).await
 }
 
 /// A session of the unlocked broker, or of one in this process when a passphrase is given.
@@ -134,7 +134,7 @@ async fn open_session(
     let RouteArgs { connect_to, extra_root } = &args.routes;
     let door = EgressDoor::new(&file.clone().with_flags(connect_to, extra_root))?;
     if *wanted == Wanted::Nothing {
-        let session = keyless_daemon::open_bare_session(places, door).await?;
+        let session = keyless_daemon::open_bare_session(places, door, &file).await?;
         return Ok(SessionHandle::Local(session, None));
     }
     let (_, store) = open_store().await?;

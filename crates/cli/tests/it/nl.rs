@@ -261,7 +261,8 @@ fn what_may_not_be_is_denied_and_written_down() {
     let words = world.log();
     for (action, result) in [("denied", "denied"), ("blocked", "blocked"), ("exec", "error")] {
         let written = |entry: &&Value| entry["action"] == action && entry["result"] == result;
-        assert!(words.iter().find(written).is_some(), "{action}");
+        let entry = words.iter().find(written).unwrap_or_else(|| panic!("no {action}"));
+        assert_eq!(entry["metadata"]["nl_profile"], "seed", "{entry}");
     }
     let listed = world
         .keyless(&["audit", "query", "--agent", AGENT, "--result", "blocked", "--json"])

@@ -314,7 +314,10 @@ mod tests {
     use jiff::Timestamp;
 
     use super::*;
-    use crate::audit::{Agent, Detail, Draft, LogKeyId, Target};
+    use crate::{
+        audit::{Agent, Detail, Draft, LogKeyId, Noted, Target},
+        nl_message::Profile,
+    };
 
     /// The example of chapter 05, whose hash the reference implementation gives.
     #[test]
@@ -368,7 +371,8 @@ mod tests {
     fn what_is_written_is_the_canonical_form() {
         let mut full = draft();
         full.error_code = Some(crate::Code::Cleartext);
-        full.metadata = [("a".to_owned(), Value::Bool(true)), ("b".to_owned(), 7.into())].into();
+        let members = [("a".to_owned(), Value::Bool(true)), ("z".to_owned(), 7.into())].into();
+        full.metadata = Noted { profile: Some(Profile::Seed), members };
         full.secrets_used = vec![SecretPath::parse("a/b/c").unwrap()];
         full.detail = Detail {
             action_id: Some("act_1".to_owned()),
@@ -451,7 +455,7 @@ mod tests {
             correlation_id: "req-0".to_owned(),
             error_code: None,
             detail: Detail::default(),
-            metadata: BTreeMap::new(),
+            metadata: Noted::default(),
             allowed: None,
         }
     }

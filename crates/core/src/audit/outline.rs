@@ -30,7 +30,8 @@ pub struct Outline {
 
 impl Outline {
     /// Writes `draft` down as the entry `entry_id`, a UUIDv7.
-    pub fn new(draft: Draft, entry_id: &str) -> Self {
+    pub fn new(mut draft: Draft, entry_id: &str) -> Self {
+        let noted = std::mem::take(&mut draft.metadata);
         let mut text = String::with_capacity(USUAL);
         let Draft { at, agent, action, target, outcome, .. } = &draft;
         text.push_str("{\"action\":\"");
@@ -50,11 +51,7 @@ impl Outline {
         if let Some(code) = draft.error_code {
             member(&mut text, "error_code", code.as_str());
         }
-        if !draft.metadata.is_empty() {
-            push_key(&mut text, "metadata");
-            // Words of small letters in their order, and plain values: as RFC 8785 has it.
-            text.push_str(&serde_json::to_string(&draft.metadata).expect("plain data"));
-        }
+        noted.push(&mut text);
         member(&mut text, "nl_version", NL_VERSION);
         member(&mut text, "platform", "keyless");
         member(&mut text, "result", outcome.as_str());

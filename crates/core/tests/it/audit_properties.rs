@@ -7,8 +7,8 @@ use jiff::Timestamp;
 use keyless_core::{
     Authority, Code, SecretPath,
     audit::{
-        Action, Agent, Chain, Detail, Draft, Entry, EntryKey, LogKeyId, LogKeys, Outcome, Outline,
-        Stretch, Tampered, Target, Verifier, portable_sha256, verify,
+        Action, Agent, Chain, Detail, Draft, Entry, EntryKey, LogKeyId, LogKeys, Noted, Outcome,
+        Outline, Stretch, Tampered, Target, Verifier, portable_sha256, verify,
     },
 };
 use proptest::prelude::*;
@@ -75,7 +75,7 @@ fn draft(n: u64) -> Draft {
         correlation_id: format!("req-{n}"),
         error_code: (n % 2 == 1).then_some(Code::Cleartext),
         detail: Detail { method: Some("GET".to_owned()), swaps: Some(n), ..Detail::default() },
-        metadata: std::collections::BTreeMap::new(),
+        metadata: Noted::default(),
         allowed: None,
     }
 }

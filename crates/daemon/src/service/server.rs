@@ -212,7 +212,7 @@ fn begin_upkeep(
     beside.spawn(tell_all(telling, nl.webhooks.clone()));
     beside.spawn(keep_phases(Arc::clone(vault), log.clone(), nl.grace()));
     beside.spawn(desktop::watch(Arc::clone(broker.requests()), places.clone()));
-    beside.spawn(keep_log(Arc::clone(vault), log.clone(), places.clone()));
+    beside.spawn(keep_log(Arc::clone(vault), log.clone(), places.clone(), nl.profile));
 }
 
 impl Service {

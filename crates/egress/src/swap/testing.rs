@@ -18,7 +18,8 @@ use keyless_core::{
     Allowed, Authority, Binding, Destination, EgressRule, Error, Location, LookAlike, Permit,
     Placeholder, PlaceholderForm, Scheme, SecretPath, SecretValue, SessionKey,
     audit::{
-        Action, Agent, Chain, Detail, Draft, Durable, Outcome, Outline, Target, portable_sha256,
+        Action, Agent, Chain, Detail, Draft, Durable, Noted, Outcome, Outline, Target,
+        portable_sha256,
     },
 };
 
@@ -84,7 +85,7 @@ impl MemoryBroker {
             correlation_id: "req-0".to_owned(),
             error_code: None,
             detail: Detail::default(),
-            metadata: std::collections::BTreeMap::new(),
+            metadata: Noted::default(),
             allowed: Some(allowed),
         };
         let recorded = self

@@ -20,7 +20,8 @@ use keyless_core::{
     Permit, Placeholder, PlaceholderForm, SecretPath, SecretValue, SessionKey,
     approval::RequestId,
     audit::{
-        Action, Agent, Chain, Detail, Draft, Durable, Outcome, Outline, Target, portable_sha256,
+        Action, Agent, Chain, Detail, Draft, Durable, Noted, Outcome, Outline, Target,
+        portable_sha256,
     },
 };
 use keyless_egress::{
@@ -396,7 +397,7 @@ impl Broker for TestBroker {
                 correlation_id: request.correlation_id.clone(),
                 error_code: None,
                 detail: Detail::default(),
-                metadata: std::collections::BTreeMap::new(),
+                metadata: Noted::default(),
                 allowed: Some(allowed),
             };
             let recorded = self

@@ -3,7 +3,7 @@
 use std::{path::Path, sync::Arc};
 
 use jiff::Timestamp;
-use keyless_core::audit::{Action, Agent, Detail, Draft, LogKeyId, Outcome, Target};
+use keyless_core::audit::{Action, Agent, Detail, Draft, LogKeyId, Noted, Outcome, Target};
 use keyless_store::{AuditLog, HeadSealer, LogError, Server, Store, StorePlace};
 pub(crate) use keyless_testkit::{Engine, on_both};
 use keyless_testkit::{Postgres, PostgresOptions, TestCa};
@@ -90,7 +90,7 @@ pub(crate) fn draft(session: &str) -> Draft {
         correlation_id: "req-0".to_owned(),
         error_code: None,
         detail: Detail { method: Some("GET".to_owned()), ..Detail::default() },
-        metadata: std::collections::BTreeMap::new(),
+        metadata: Noted::default(),
         allowed: None,
     }
 }
