@@ -3,7 +3,10 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::*;
-use crate::{Code, deny::Category};
+use crate::{
+    Code,
+    deny::{Attempt, Category, Decision, Guard},
+};
 use AttackType::{Denial, EncodingBypass, FileAccess, SecretInOutput};
 
 fn at(hours: i64) -> Timestamp {
@@ -104,6 +107,29 @@ fn what_is_kept_is_bounded_and_read_again_as_it_was() {
     assert_eq!(serde_json::from_str::<ThreatRecord>(&stored).unwrap(), record);
     record.add(&[], &Scale::default(), at(24 * 15));
     assert_eq!(record.incidents(), 0);
+}
+
+/// A command that shows a secret asks for it (T1, 20), as it stands in the protocol's table; what a shell would put into the
+/// command's own text is T5.
+#[test]
+fn who_has_a_secret_shown_asks_for_it() {
+    let guard = Guard::standard();
+    for (text, rule, expected) in [
+        ("echo {{nl:api/TOKEN}}", "KL-REFECHO", (AttackType::DirectRequest, 20)),
+        ("print {{nl:api/TOKEN}}", "KL-REFECHO", (AttackType::DirectRequest, 20)),
+        ("echo {{nl:api/TOKEN}} | base64", "KL-REFENC", (EncodingBypass, 40)),
+        ("echo $API_TOKEN", "KL-SHOW", (AttackType::ShellExpansion, 40)),
+    ] {
+        let Decision::Block(blocked) =
+            guard.check(&Attempt { action_type: "exec", text, now: at(0) })
+        else {
+            panic!("{text}")
+        };
+        assert_eq!(blocked.rule_id, rule, "{text}");
+        let seen = of_fault(blocked.code(), Some(blocked.category), at(0));
+        assert_eq!(seen.iter().map(|one| one.attack).collect::<Vec<_>>(), [expected.0], "{text}");
+        assert_eq!(with(&seen).standing(&Scale::default(), at(0)).score, expected.1, "{text}");
+    }
 }
 
 #[test]
