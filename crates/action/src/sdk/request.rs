@@ -3,7 +3,7 @@
 //! Each is made of the one before and of nothing else, so that what was checked and judged is what goes out: [`Call`]
 //! has no other maker than [`Request::judged`].
 
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
 use keyless_core::{
     Authority, Code, Error, RequestFacts, SafeText, Scheme, TemplatePart, parse_template,
@@ -22,6 +22,8 @@ use super::{
 const MAX_TARGET: usize = 65_534;
 /// Stands where a credential will.
 const NO_CREDENTIAL: &str = "-";
+/// The field by which frameworks take another method.
+const METHOD: &str = "_method";
 
 /// One HTTP request of the broker's own, which may be sent.
 pub struct Call {
@@ -81,14 +83,68 @@ impl Request {
         })
     }
 
-    /// What rules ask about it: what its head says, in the same reading as that of a request through the proxy.
+    /// What rules ask about it: what its head says, and a form in its body, in the same reading as those of a request through the
+    /// proxy.
     pub(super) fn facts(&self) -> RequestFacts {
         let (path, query) = self.target.split_once('?').unwrap_or((&self.target, ""));
         let parameters = form_urlencoded::parse(query.as_bytes())
             .map(|(name, value)| (name.into_owned().into_bytes(), value.into_owned().into_bytes()));
         let headers = self.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
-        RequestFacts::of_head((&self.method, path), headers, parameters)
+        let mut said = RequestFacts::of_head((&self.method, path), headers, parameters);
+        match fields(&self.method, self.media_type().as_deref(), &self.body) {
+            Some(fields) => said.add_parameters(fields),
+            None => said.has_unread_form = true,
+        }
+        said
     }
+
+    fn media_type(&self) -> Option<String> {
+        let found = self.headers.iter().find(|(name, _)| name == "content-type");
+        found.map(|(_, value)| value.to_ascii_lowercase())
+    }
+
+    /// Refuses what has a service do another operation than the one that was named, found and judged.
+    fn keeps_its_operation(&self) -> Result<(), Error> {
+        let said = self.facts();
+        if said.has_other_path {
+            let words = "a header of the call would have the service take another path than the operation's \
+                         (X-Original-URL, X-Rewrite-URL)";
+            return Err(Error::with(Code::BadRequest, SafeText::words(words)));
+        }
+        let Some(other) = said.methods.iter().find(|method| **method != self.method) else {
+            return Ok(());
+        };
+        let words = SafeText::words(
+            "a parameter of the call (_method, or a header as X-HTTP-Method-Override) would have the service do a ",
+        );
+        let words = words.as_they_wrote(other).and(" in place of the operation's ");
+        let words = words.as_they_wrote(&self.method);
+        Err(Error::with(
+            Code::BadRequest,
+            words.and("; leave it out, and name the operation that is meant"),
+        ))
+    }
+}
+
+/// The fields of a body by which frameworks take another method (Rails and Laravel by a form, Laravel by JSON as well); `None`
+/// for parts, of which no operation has any.
+fn fields(method: &str, media_type: Option<&str>, body: &[u8]) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
+    let says = |word: &str| media_type.is_some_and(|media_type| media_type.contains(word));
+    // Rack takes a POST that does not say what it is for a form.
+    if says("x-www-form-urlencoded") || (media_type.is_none() && method == "POST") {
+        let pairs = form_urlencoded::parse(body);
+        let owned = |text: Cow<'_, str>| text.into_owned().into_bytes();
+        return Some(pairs.map(|(name, value)| (owned(name), owned(value))).collect());
+    }
+    if says("multipart/") {
+        return None;
+    }
+    if !says("json") {
+        return Some(Vec::new());
+    }
+    let members: Map<String, Value> = serde_json::from_slice(body).unwrap_or_default();
+    let method = members.get(METHOD).and_then(Value::as_str);
+    Some(method.map(|method| (METHOD.into(), method.into())).into_iter().collect())
 }
 
 /// A checked call of an HTTP service, in which placeholders stand where values will.
@@ -223,14 +279,16 @@ impl Draft {
             auth.put(credential, &mut headers, &mut query)?;
         }
         let mark = if query.is_empty() { "" } else { "?" };
-        Ok(Request {
+        let request = Request {
             scheme: self.scheme,
             authority: self.authority.clone(),
             method: self.method.clone(),
             target: format!("{}{path}{mark}{query}", self.prefix),
             headers,
             body: Zeroizing::new(body),
-        })
+        };
+        request.keeps_its_operation()?;
+        Ok(request)
     }
 
     /// The path; a parameter neither ends it nor leaves its segment.

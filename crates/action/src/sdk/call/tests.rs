@@ -282,14 +282,56 @@ fn what_answers_with_a_credential_is_withheld() {
     }
 }
 
-/// What frameworks take in place of the method counts, as it does through the proxy.
+/// What frameworks take in place of the method is another operation, in a query, a form and JSON.
 #[test]
-fn a_rule_about_methods_is_not_got_round_by_a_parameter() {
-    let rule = json!({ "to": ["api.github.com"], "allow": ["GET /repos/**"] });
-    let checked = |parameters| checked("github", "GET /repos/o/r", &parameters, &rule);
-    assert_eq!(checked(json!({ "page": 1 })), Ok(()));
-    assert_eq!(checked(json!({ "_method": "DELETE" })), Err(Code::RuleDenied));
-    assert_eq!(checked(json!({ "_method": " delete" })), Err(Code::RuleDenied));
+fn an_operation_is_not_another_one_by_a_parameter() {
+    for (provider, host, operation) in [
+        ("github", "api.github.com", "GET /repos/o/r"),
+        ("gitlab", "gitlab.com", "POST /projects/1/issues/2"),
+        ("stripe", "api.stripe.com", "POST /v1/customers/c"),
+    ] {
+        // With the secret's own rules or without.
+        let allow = operation.split_once(' ').map(|(method, _)| format!("{method} /**")).unwrap();
+        for rule in [json!({ "to": [host] }), json!({ "to": [host], "allow": [allow] })] {
+            let checked = |parameters| checked(provider, operation, &parameters, &rule);
+            let own = operation.split(' ').next().unwrap();
+            for fine in [
+                json!({ "page": 1 }),
+                json!({ "_method": own }),
+                json!({ "_method": null }),
+                json!({ "title": "_method=DELETE", "method": "DELETE" }),
+                json!({ "a": { "_method": "DELETE" } }),
+            ] {
+                assert_eq!(checked(fine.clone()), Ok(()), "{provider}: {fine}");
+            }
+            for other in [
+                json!({ "_method": "DELETE" }),
+                json!({ "_method": " delete" }),
+                json!({ "_method": "{{nl:a/METHOD}}" }),
+            ] {
+                assert_eq!(checked(other.clone()), Err(Code::BadRequest), "{provider}: {other}");
+            }
+        }
+    }
+    let rule = json!({ "to": ["api.stripe.com"] });
+    let of_form = |parameters| checked("stripe", "POST /v1/customers/c", &parameters, &rule);
+    for (name, value) in [
+        ("_method[]", json!("DELETE")),
+        ("_method", json!(["DELETE"])),
+        ("_method", json!({ "x": "PUT" })),
+        (" _method", json!("PUT")),
+        (".method", json!("PUT")),
+    ] {
+        assert_eq!(of_form(json!({ name: value })), Err(Code::BadRequest), "{name}: {value}");
+    }
+    let deed = serde_json::from_value(json!({
+        "type": "sdk_proxy", "provider": "github", "service": "rest", "operation": "POST /repos/o/r/issues",
+        "parameters": { "_method": "DELETE" }, "credentials_ref": "{{nl:a/KEY}}"
+    }));
+    let action: keyless_core::action::Action = deed.unwrap();
+    let words = draft(&Providers::bundled(), &action.deed).err().unwrap().message();
+    assert!(words.contains("_method") && words.contains("do a DELETE in place of"), "{words}");
+    assert!(words.contains("name the operation that is meant"), "{words}");
 }
 
 #[test]
