@@ -15,8 +15,8 @@ use keyless_core::{Authority, Code, Destination, Error, SafeText, audit::Mark};
 use keyless_egress::{Allowance, Limits, ProxyCredential, UpstreamProxy};
 use serde::Deserialize;
 
-pub(crate) use self::nl::RatesConfig;
-pub use self::nl::{DetectionWord, NlConfig, NlTls};
+pub use self::nl::{Activation, DetectionWord, NlConfig, NlTls};
+pub(crate) use self::nl::{MAX_ATTESTATION_SKEW, MAX_PROOF_SKEW, RatesConfig};
 use self::{aliases::refuse_aliases, root_file::RootFile};
 use crate::{
     desktop::DesktopConfig,
@@ -212,6 +212,7 @@ impl Config {
         config.marks()?;
         config.nl.scale().map_err(|error| format!("[nl.threat]: {error}"))?;
         config.nl.check_rates()?;
+        config.nl.clock_skew.check()?;
         if config.nl.max_depth() > MAX_DEPTH {
             return Err(format!("max_delegation_depth is 0 to {MAX_DEPTH}"));
         }
@@ -331,6 +332,10 @@ mod tests {
             detection = "record"
             tempfile_seconds = 300
             idle_hours = 0
+            activation = "admin"
+            [nl.clock_skew]
+            attestations = 5
+            proofs = 120
             [nl.rates]
             address = 60
             [nl.threat]
@@ -345,6 +350,9 @@ mod tests {
         assert_eq!(config.pack.approve_apply, ApproveApply::Tools);
         assert_eq!(config.egress.policy, PolicyWord::Allowlist);
         assert_eq!(config.nl.tempfile_life(), Duration::from_mins(5));
+        assert_eq!(config.nl.activation, Activation::Admin);
+        let skew = config.nl.clock_skew;
+        assert_eq!([skew.attestations, skew.proofs, skew.messages], [5, 120, 300]);
         let rates = config.nl.rates;
         assert_eq!([rates.agent, rates.address].map(Into::<u32>::into), [120, 60]);
         let grace =
@@ -374,6 +382,19 @@ mod tests {
         assert_eq!(Config::parse("[nl]\nmax_delegation_depth = 0").unwrap().nl.max_depth(), 0);
         for numbers in ["tempfile_seconds = 0", "[nl.threat]\nweights = { T8 = 101 }"] {
             assert!(Config::parse(&format!("[nl]\n{numbers}")).is_err(), "{numbers}");
+        }
+        let word = Config::parse("[nl]\nactivation = \"always\"").unwrap_err();
+        assert!(word.contains("`admin`") && word.contains("`first_auth`"), "{word}");
+        for (skew, bounds) in [
+            ("attestations = 301", "attestations is 5 to 300 seconds"),
+            ("proofs = 121", "proofs is 5 to 120 seconds"),
+            ("messages = 301", "messages is 5 to 300 seconds"),
+            ("messages = 4", "messages is 5 to 300 seconds"),
+            ("proofs = -1", "invalid value"),
+            ("prooves = 30", "unknown field"),
+        ] {
+            let fault = Config::parse(&format!("[nl.clock_skew]\n{skew}")).unwrap_err();
+            assert!(fault.contains(bounds), "{skew}: {fault}");
         }
         for rate in ["agent = 0", "address = 10_001", "adress = 1"] {
             assert!(Config::parse(&format!("[nl.rates]\n{rate}")).is_err(), "{rate}");

@@ -113,8 +113,8 @@ pub use crate::{
     checkpoints::{LogCheck, Unverified, VerifiedLog, sign_log, verify_log},
     clock_watch::refuse_unset_clock,
     config::{
-        ApproveApply, Config, ConfigSource, DetectionWord, EgressConfig, LimitsConfig, NlConfig,
-        NlTls, PackConfig, PolicyWord, parse_route,
+        Activation, ApproveApply, Config, ConfigSource, DetectionWord, EgressConfig, LimitsConfig,
+        NlConfig, NlTls, PackConfig, PolicyWord, parse_route,
     },
     deploys::{DeployBy, DeployGate, DeployWord},
     egress_door::EgressDoor,

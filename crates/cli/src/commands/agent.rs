@@ -9,7 +9,7 @@ use keyless_core::{
     grant::GrantState,
 };
 use keyless_daemon::{
-    Agents, CREDENTIAL_NOTE, Config, OPERATOR, Registrar, Registration, counted,
+    Activation, Agents, CREDENTIAL_NOTE, Config, OPERATOR, Registrar, Registration, counted,
     nl::{
         attestation::{self, Attestation},
         delegations::Delegations,
@@ -86,7 +86,8 @@ async fn register(ui: &Ui, args: AgentRegisterArgs) -> Result<(), Error> {
         is_administrator: args.administrator,
     };
     check_private(args.credential_file.as_deref())?;
-    let (_, vault) = unlock_vault(&args.factor).await?;
+    let (places, vault) = unlock_vault(&args.factor).await?;
+    let activation = Config::load(&places.config_file())?.nl.activation;
     let agents = Agents::new(&vault, keyless_daemon::audit_log(&vault))?;
     let (aid, credential) = agents.register(registration, Registrar::Operator).await?;
     let instance = &aid.instance_id;
@@ -103,8 +104,14 @@ async fn register(ui: &Ui, args: AgentRegisterArgs) -> Result<(), Error> {
     } else {
         "It may use no secret until there is a grant: keyless grant create."
     };
+    let first = match activation {
+        Activation::Admin => {
+            format!("It may not act until you say so: keyless agent activate {instance}.\n")
+        }
+        Activation::FirstAuth => String::new(),
+    };
     let words = format!(
-        "Registered {}.\nInstance:   {instance}\nCredential: {}\n{next}\n",
+        "Registered {}.\nInstance:   {instance}\nCredential: {}\n{next}\n{first}",
         aid.agent_uri, *kept
     );
     ui.answer("agent register", &registered(&aid, &shown), &words);

@@ -488,6 +488,44 @@ fn who_is_not_known_or_not_active_does_nothing() {
     }
 }
 
+/// C-14: where an administrator activates agents, a credential alone lets nobody act.
+#[test]
+fn who_is_not_activated_does_nothing() {
+    let world = with_secrets();
+    let served = Served::with(&world, "activation = 'admin'");
+    granted(&world, AGENT, &["db/*"]);
+    let action = json!({ "type": "exec", "template": "true {{nl:db/PASSWORD}}" });
+    for _ in 0..2 {
+        let answer = served.act(&action);
+        let told = (&answer["status"], &answer["body"]["error"]["keyless_code"]);
+        assert_eq!(told, (&json!(403), &json!("agent_not_active")), "{answer}");
+    }
+    let instance = served.agents["agent"]["instance_id"].as_str().unwrap();
+    let explain = ["grant", "explain", "--agent", AGENT, BOXED];
+    let said = world.keyless(&explain).run();
+    assert!(said.exits(4).text().contains("agent_not_active"), "{}", said.text());
+    world.keyless(&["agent", "activate", instance]).run().ok();
+    world.keyless(&explain).run().ok();
+    assert_eq!(served.act(&action)["body"]["status"], "success");
+    let told = world.keyless(&["agent", "register", "nl://acme.corp/third/1.0.0"]).run().ok();
+    assert!(told.contains("It may not act until you say so: keyless agent activate "), "{told}");
+}
+
+#[test]
+fn a_setting_that_is_none_is_named_with_what_there_is() {
+    let world = World::with_store();
+    for (setting, words) in [
+        ("activation = 'always'", ["always", "`admin`", "`first_auth`"]),
+        ("clock_skew = { attestations = 3600 }", ["attestations is 5 to 300", "3600", "NTP"]),
+        ("clock_skew = { proofs = 0 }", ["proofs is 5 to 120", "and 0", "on its way"]),
+    ] {
+        world.home.write("keyless/config.toml", format!("[nl]\n{setting}\n")).unwrap();
+        let seen = world.keyless(&["serve", "--http", "127.0.0.1:0"]).run();
+        let said = seen.exits(2).errors();
+        assert!(words.iter().all(|word| said.contains(word)), "{said}");
+    }
+}
+
 #[test]
 fn an_agent_hands_work_to_another_and_gets_the_result_alone() {
     let world = with_secrets();

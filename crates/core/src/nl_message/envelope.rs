@@ -8,7 +8,7 @@ use crate::{Code, SafeText, UniqueMembers};
 
 /// The largest message, in bytes.
 pub const MAX_MESSAGE_BYTES: usize = 1024 * 1024;
-/// How far a message's time may be from now, either way (C-43).
+/// How far a message's time may be from now, either way, at most (C-43).
 pub const MAX_CLOCK_SKEW: SignedDuration = SignedDuration::from_mins(5);
 /// The longest id, in characters; they are opaque (C-45).
 const MAX_ID: usize = 128;
@@ -81,14 +81,29 @@ impl Named {
     }
 }
 
+/// By what a message's time is judged. Of a time alone: [`MAX_CLOCK_SKEW`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Clock {
+    /// The time here.
+    pub now: Timestamp,
+    /// How far the message's may be from it, either way.
+    pub skew: SignedDuration,
+}
+
+impl From<Timestamp> for Clock {
+    fn from(now: Timestamp) -> Self {
+        Self { now, skew: MAX_CLOCK_SKEW }
+    }
+}
+
 impl Message {
     /// Reads a message. A bare body says not what it is: then it is a `bare`.
-    pub fn read(bytes: &[u8], bare: MessageType, now: Timestamp) -> Result<Self, NlFault> {
+    pub fn read(bytes: &[u8], bare: MessageType, clock: impl Into<Clock>) -> Result<Self, NlFault> {
         if bytes.len() > MAX_MESSAGE_BYTES {
             return Err(NlFault::from(Code::MessageTooLarge).with("max_bytes", MAX_MESSAGE_BYTES));
         }
         match serde_json::from_slice(bytes).map(|UniqueMembers(message)| message) {
-            Ok(Value::Object(object)) => Self::of(object, bare, now),
+            Ok(Value::Object(object)) => Self::of(object, bare, clock.into()),
             Ok(_) => Err(malformed("a message is a JSON object")),
             Err(error) => {
                 let words =
@@ -103,7 +118,7 @@ impl Message {
     pub fn of(
         mut object: Map<String, Value>,
         bare: MessageType,
-        now: Timestamp,
+        clock: Clock,
     ) -> Result<Self, NlFault> {
         check_version(&object)?;
         if !object.contains_key("message_type") {
@@ -123,7 +138,7 @@ impl Message {
         if !object.contains_key("nl_version") {
             return Err(malformed("nl_version is missing"));
         }
-        check_time(object.get("timestamp"), now)?;
+        check_time(object.get("timestamp"), clock)?;
         let id =
             Some(id(&object, "message_id")?.ok_or_else(|| malformed("message_id is missing"))?);
         let Some(Value::Object(payload)) = object.remove("payload") else {
@@ -181,13 +196,15 @@ fn check_version(object: &Map<String, Value>) -> Result<(), NlFault> {
     }
 }
 
-fn check_time(written: Option<&Value>, now: Timestamp) -> Result<(), NlFault> {
+fn check_time(written: Option<&Value>, clock: Clock) -> Result<(), NlFault> {
+    let Clock { now, skew } = clock;
     let time = written.and_then(Value::as_str).and_then(|text| text.parse::<Timestamp>().ok());
     let time = time.ok_or_else(|| {
         NlFault::new(Code::TimestampInvalid, SafeText::words("timestamp is a time in UTC"))
     })?;
-    if now.duration_since(time).abs() > MAX_CLOCK_SKEW {
-        let words = SafeText::words("it is more than 300 seconds from now");
+    if now.duration_since(time).abs() > skew {
+        let words = SafeText::words("it is more than ").and(skew.as_secs().unsigned_abs());
+        let words = words.and(" seconds from now");
         return Err(NlFault::new(Code::TimestampInvalid, words).with("now", format!("{now:.3}")));
     }
     Ok(())
@@ -249,6 +266,20 @@ mod tests {
         let bare = read(&json!({ "nl_version": "1.0", "request_id": "req_1" })).unwrap();
         assert_eq!((bare.shape, bare.id.as_deref()), (Shape::Bare, Some("req_1")));
         assert_eq!(bare.answered(kind, json!({ "a": 1 }), "m", now()), json!({ "a": 1 }));
+    }
+
+    #[test]
+    fn a_time_is_as_far_off_as_it_may_be() {
+        let read = |seconds: i64| {
+            let clock = Clock { now: now(), skew: SignedDuration::from_secs(seconds) };
+            let bytes = envelope(&json!({ "timestamp": "2026-02-08T14:29:29.000Z" })).to_string();
+            let read = Message::read(bytes.as_bytes(), MessageType::ActionRequest, clock);
+            read.map(drop).map_err(|fault| (fault.code(), fault.error().message()))
+        };
+        assert_eq!(read(31), Ok(()));
+        let (code, words) = read(30).unwrap_err();
+        assert_eq!(code, Code::TimestampInvalid);
+        assert!(words.contains("more than 30 seconds from now"), "{words}");
     }
 
     #[test]

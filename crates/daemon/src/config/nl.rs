@@ -6,7 +6,7 @@ use jiff::SignedDuration;
 use keyless_core::{
     Grace,
     delegation::DEFAULT_MAX_DEPTH,
-    nl_message::Profile,
+    nl_message::{MAX_CLOCK_SKEW, Profile},
     threat::{AttackType, Scale, ScaleError},
 };
 use serde::Deserialize;
@@ -19,6 +19,12 @@ const TEMPFILE_SECONDS: u64 = 60;
 const IDLE_HOURS: u16 = 24;
 /// The most messages a minute that can be asked for: each is remembered for a minute.
 const MAX_RATE: u32 = 10_000;
+/// How far off a proof may be said to be at most: for so long its store remembers one, whichever broker took it.
+pub(crate) const MAX_PROOF_SKEW: SignedDuration = SignedDuration::from_mins(2);
+/// The same of an attestation.
+pub(crate) const MAX_ATTESTATION_SKEW: SignedDuration = SignedDuration::from_mins(5);
+/// Clocks that are kept in step are no further apart than this, and a message is no longer on its way.
+const MIN_SKEW_SECONDS: u16 = 5;
 
 /// `[nl]`. Taken up at the start of the process.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -26,6 +32,10 @@ const MAX_RATE: u32 = 10_000;
 pub struct NlConfig {
     /// Which text rules where the protocol's two can't both be kept.
     pub profile: Profile,
+    /// What makes a registered agent active (C-14).
+    pub activation: Activation,
+    /// How far clocks may be apart.
+    pub clock_skew: ClockSkewConfig,
     /// HTTP; on this machine alone where there is no `tls`.
     pub http: Option<SocketAddr>,
     /// Whom to show to be, where HTTP is served with TLS.
@@ -52,6 +62,73 @@ pub struct NlConfig {
     pub rates: RatesConfig,
     /// Who is told that a secret was rotated or must not be used any more.
     pub webhooks: Vec<Webhook>,
+}
+
+/// What makes a registered agent active.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Activation {
+    /// The operator alone: `keyless agent activate`.
+    Admin,
+    /// Its first authentication, too.
+    #[default]
+    FirstAuth,
+}
+
+/// `[nl.clock_skew]`: how many seconds the clocks of others may be off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ClockSkewConfig {
+    /// Of who signs attestations; 30 by the protocol, 5 to 300.
+    pub attestations: u16,
+    /// Of who proves that a delegation token is theirs; 30 by the protocol, 5 to 120.
+    pub proofs: u16,
+    /// Of who sends messages in envelopes; 5 to 300, which is the protocol's most.
+    pub messages: u16,
+}
+
+impl Default for ClockSkewConfig {
+    fn default() -> Self {
+        Self { attestations: 30, proofs: 30, messages: 300 }
+    }
+}
+
+impl ClockSkewConfig {
+    pub(super) fn check(self) -> Result<(), String> {
+        let all = [
+            ("attestations", self.attestations, MAX_ATTESTATION_SKEW),
+            ("proofs", self.proofs, MAX_PROOF_SKEW),
+            ("messages", self.messages, MAX_CLOCK_SKEW),
+        ];
+        for (name, seconds, most) in all {
+            let most = most.as_secs();
+            if seconds < MIN_SKEW_SECONDS {
+                return Err(format!(
+                    "[nl.clock_skew]: {name} is {MIN_SKEW_SECONDS} to {most} seconds, and {seconds} would refuse what has \
+                     only been on its way"
+                ));
+            }
+            if i64::from(seconds) > most {
+                return Err(format!(
+                    "[nl.clock_skew]: {name} is {MIN_SKEW_SECONDS} to {most} seconds, and {seconds} would take what is long \
+                     out of date: keep the clocks in step (NTP) instead"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn of_attestations(self) -> SignedDuration {
+        SignedDuration::from_secs(self.attestations.into())
+    }
+
+    pub(crate) fn of_proofs(self) -> SignedDuration {
+        SignedDuration::from_secs(self.proofs.into())
+    }
+
+    pub(crate) fn of_messages(self) -> SignedDuration {
+        SignedDuration::from_secs(self.messages.into())
+    }
 }
 
 /// `[nl.rates]`: messages a minute, each 1 to 10,000 (chapter 08, 9.5).

@@ -26,7 +26,10 @@ use zeroize::Zeroizing;
 
 pub(super) use self::registration::identity;
 pub use self::registration::{CREDENTIAL_NOTE, OPERATOR, Registrar, Registration, registered};
-use crate::broker::{agent as keyless_agent, fill_random, plain_entry};
+use crate::{
+    broker::{agent as keyless_agent, fill_random, plain_entry},
+    config::Activation,
+};
 
 /// Credentials that are hashed at the same time: each takes 19 MiB.
 const HASHES_AT_ONCE: usize = 2;
@@ -43,6 +46,7 @@ pub struct Agents {
     hashing: Arc<Semaphore>,
     /// Makes what is remembered of credentials useless elsewhere.
     pepper: [u8; 32],
+    activation: Activation,
     verified: Mutex<HashMap<InstanceId, Verified>>,
 }
 
@@ -65,8 +69,14 @@ impl Agents {
             log,
             hashing: Arc::new(Semaphore::new(HASHES_AT_ONCE)),
             pepper,
+            activation: Activation::default(),
             verified: Mutex::default(),
         })
+    }
+
+    /// As the operator wants it: what makes an agent active.
+    pub(crate) fn activated_by(self, activation: Activation) -> Self {
+        Self { activation, ..self }
     }
 
     /// Registers an agent; gives its identity, and its credential, which nobody can ever be shown again.
@@ -115,7 +125,7 @@ impl Agents {
         Ok(aid)
     }
 
-    /// Who shows a credential. An agent's first time makes it active.
+    /// Who shows a credential. An agent's first time makes it active, unless that is an administrator's to do (C-14).
     ///
     /// [`Code::AgentUnknown`] for everything about who it is; then its state says whether it may act.
     pub async fn authenticate(
@@ -133,7 +143,7 @@ impl Agents {
         let fits = self.is_right(row.as_ref(), credential, stored).await?;
         let row = row.filter(|row| fits && row.aid.agent_uri.as_str() == agent_uri);
         let mut aid = row.ok_or(Code::AgentUnknown)?.aid;
-        if aid.lifecycle == AgentState::Provisioned {
+        if aid.lifecycle == AgentState::Provisioned && self.activation == Activation::FirstAuth {
             let to = (AgentState::Active, Authority::Authentication);
             aid = self.change(&aid.instance_id, to, "first authentication").await?;
         }

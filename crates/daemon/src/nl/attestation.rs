@@ -26,6 +26,7 @@ use sha2::{Digest, Sha256};
 
 pub use self::attestor::{Attestation, attest};
 pub(crate) use self::keys::{ThroughEngine, VendorKeys};
+use crate::config::MAX_ATTESTATION_SKEW;
 
 /// How long a token may hold.
 const MAX_LIFE: SignedDuration = SignedDuration::from_hours(24);
@@ -39,6 +40,8 @@ const ALGORITHMS: [Algorithm; 4] =
 pub(crate) struct Attestations {
     keys: VendorKeys,
     store: Store,
+    /// How far the clock of who signs may be off.
+    skew: SignedDuration,
     /// By their names, with who the store says they are of and how long they hold.
     seen: Mutex<HashMap<String, (ShownAttestation, Timestamp)>>,
 }
@@ -82,7 +85,12 @@ struct NlClaims {
 impl Attestations {
     /// By these keys; whose they are is in the store.
     pub(crate) fn new(keys: VendorKeys, store: Store) -> Self {
-        Self { keys, store, seen: Mutex::default() }
+        Self { keys, store, skew: CLOCK_SKEW, seen: Mutex::default() }
+    }
+
+    /// As the operator wants it: how far the clock of who signs may be off.
+    pub(crate) fn allowing(self, skew: SignedDuration) -> Self {
+        Self { skew, ..self }
     }
 
     /// Whose tokens are taken.
@@ -111,7 +119,7 @@ impl Attestations {
         let header = decode_header(token).map_err(|_| invalid("it is no JWT"))?;
         judge_header(token)?;
         let claims = self.signed(token, &header, aid.agent_uri.vendor(), now).await?;
-        let (issued_at, expires_at) = judge(&claims, aid, now)?;
+        let (issued_at, expires_at) = judge(&claims, aid, (now, self.skew))?;
         let digest = HEXLOWER.encode(&Sha256::digest(token));
         let shown = ShownAttestation {
             name: name(&claims),
@@ -159,11 +167,13 @@ impl Attestations {
         if self.seen.lock().get(&shown.name).is_some_and(|(known, _)| *known == shown) {
             return Ok(());
         }
-        if !self.store.bind_attestation(&shown, expires_at + CLOCK_SKEW, now).await? {
+        // For as long as any broker of the store may take it.
+        let until = expires_at.checked_add(MAX_ATTESTATION_SKEW).unwrap_or(Timestamp::MAX);
+        if !self.store.bind_attestation(&shown, until, now).await? {
             return Err(Code::AttestationReplayed.into());
         }
         let mut all = self.seen.lock();
-        all.retain(|_, (_, expires_at)| *expires_at + CLOCK_SKEW > now);
+        all.retain(|_, (_, expires_at)| *expires_at + self.skew > now);
         if all.len() >= MAX_SEEN {
             let soonest = all.iter().min_by_key(|(_, (_, expires_at))| *expires_at);
             if let Some(name) = soonest.map(|(name, _)| name.clone()) {
@@ -184,7 +194,11 @@ fn name(claims: &Said) -> String {
 }
 
 /// What the claims say, against who the agent is; gives the times of issue and end.
-fn judge(claims: &Said, aid: &Aid, now: Timestamp) -> Result<(Timestamp, Timestamp), Error> {
+fn judge(
+    claims: &Said,
+    aid: &Aid,
+    (now, skew): (Timestamp, SignedDuration),
+) -> Result<(Timestamp, Timestamp), Error> {
     let uri = &aid.agent_uri;
     let (issued_at, expires_at) = (time(claims.iat)?, time(claims.exp)?);
     let begins_at = claims.nbf.map_or(Ok(issued_at), time)?;
@@ -204,12 +218,12 @@ fn judge(claims: &Said, aid: &Aid, now: Timestamp) -> Result<(Timestamp, Timesta
         ),
         (expires_at <= issued_at, "it ends before it begins"),
         (expires_at.duration_since(issued_at) > MAX_LIFE, "it holds for more than 24 hours"),
-        (issued_at > now + CLOCK_SKEW, "it is from the future"),
-        (begins_at > now + CLOCK_SKEW, "it does not hold yet"),
+        (issued_at > now + skew, "it is from the future"),
+        (begins_at > now + skew, "it does not hold yet"),
     ];
     match faults.into_iter().find(|(fails, _)| *fails) {
         Some((_, why)) => Err(invalid(why)),
-        None if now >= expires_at + CLOCK_SKEW => Err(Code::AttestationExpired.into()),
+        None if now >= expires_at + skew => Err(Code::AttestationExpired.into()),
         None => Ok((issued_at, expires_at)),
     }
 }

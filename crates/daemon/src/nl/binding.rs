@@ -11,14 +11,15 @@ use std::sync::{
 
 use data_encoding::HEXLOWER;
 use hmac::{Hmac, KeyInit, Mac};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use keyless_core::{Code, Error};
 use sha2::Sha256;
 
 use super::grants::Reservation;
+use crate::config::MAX_PROOF_SKEW;
 
-/// How far a proof's time may be off, in seconds.
-const SKEW: i64 = 30;
+/// How far a proof's time may be off, where nobody says otherwise.
+pub(super) const SKEW: SignedDuration = SignedDuration::from_secs(30);
 
 /// How it is known that a token is its presenter's.
 pub(crate) enum Binding {
@@ -67,21 +68,23 @@ pub(super) fn proof(key: &str, token: &str, presenter: &str, at: i64) -> String 
     format!("{at}.{}", HEXLOWER.encode(&mac))
 }
 
-/// Until when a proof could be shown again, if it fits.
+/// Until when a proof could be shown again, if it fits and its time is no more than `skew` from now. Another broker of the
+/// store may allow more, so that it is the most that any may.
 pub(super) fn fits(
     proof: &str,
     (key, token, presenter): (&str, &str, &str),
-    now: Timestamp,
+    (now, skew): (Timestamp, SignedDuration),
 ) -> Result<Timestamp, Error> {
     let invalid = || Error::new(Code::DelegationInvalid);
     let (time, shown) = proof.split_once('.').ok_or_else(invalid)?;
     let at: i64 = time.parse().map_err(|_| invalid())?;
     let shown = HEXLOWER.decode(shown.as_bytes()).map_err(|_| invalid())?;
-    let is_near = now.as_second().abs_diff(at) <= SKEW.unsigned_abs();
+    let is_near = now.as_second().abs_diff(at) <= skew.as_secs().unsigned_abs();
     if !is_near || mac(key, token, presenter, time).verify_slice(&shown).is_err() {
         return Err(invalid());
     }
-    Timestamp::from_second(at + SKEW).map_err(|_| invalid())
+    let at = Timestamp::from_second(at).ok();
+    at.and_then(|at| at.checked_add(MAX_PROOF_SKEW).ok()).ok_or_else(invalid)
 }
 
 fn mac(key: &str, token: &str, presenter: &str, time: &str) -> Hmac<Sha256> {

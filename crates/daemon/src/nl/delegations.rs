@@ -40,6 +40,8 @@ pub struct Delegations {
     voucher: Voucher,
     signer: Signer,
     log: AuditLog,
+    /// How far the time of a proof may be off.
+    proof_skew: SignedDuration,
 }
 
 /// A token of one instance.
@@ -64,7 +66,13 @@ impl Delegations {
     /// The delegations of a vault's store.
     pub fn new(vault: &Vault, log: AuditLog) -> Self {
         let voucher = vault.nl_voucher();
-        Self { store: vault.store().clone(), signer: Signer::new(&voucher), voucher, log }
+        let (store, signer) = (vault.store().clone(), Signer::new(&voucher));
+        Self { store, signer, voucher, log, proof_skew: binding::SKEW }
+    }
+
+    /// As the operator wants it: how far the time of a proof may be off.
+    pub(crate) fn allowing(self, proof_skew: SignedDuration) -> Self {
+        Self { proof_skew, ..self }
     }
 
     /// Makes a token. Who makes it is given its name alone; the key is its subject's, see [`Self::accept`].
@@ -259,7 +267,11 @@ impl Delegations {
         now: Timestamp,
     ) -> Result<(), Error> {
         let key = self.binding_key(id, presenter.1);
-        let until = binding::fits(proof, (&key, id.as_str(), presenter.0.as_str()), now)?;
+        let until = binding::fits(
+            proof,
+            (&key, id.as_str(), presenter.0.as_str()),
+            (now, self.proof_skew),
+        )?;
         if self.store.take_delegation_proof(proof, until, now).await? {
             Ok(())
         } else {

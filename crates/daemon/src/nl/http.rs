@@ -16,7 +16,9 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use keyless_core::{
     Code, SafeText,
     action::AgentClaim,
-    nl_message::{MAX_MESSAGE_BYTES, MEDIA_TYPE, Message, MessageType, Named, NlFault, Shape},
+    nl_message::{
+        Clock, MAX_MESSAGE_BYTES, MEDIA_TYPE, Message, MessageType, Named, NlFault, Shape,
+    },
 };
 use keyless_egress::ServerTls;
 use keyless_sockets::Accepting;
@@ -167,7 +169,7 @@ async fn dispatch(
     let presented = presented(request.headers(), uri.query(), client.peer);
     let message = if method == Method::POST {
         let body = body_of(request).await?;
-        match read(body, kind).await {
+        match read(body, kind, service.clock()).await {
             Ok(mut message) => {
                 message.payload.append(&mut more);
                 message
@@ -218,10 +220,14 @@ async fn body_of(request: Request<Incoming>) -> Result<Bytes, NlFault> {
 }
 
 /// The message of this kind that a body is; else why not, and what it says of itself.
-async fn read(body: Bytes, kind: MessageType) -> Result<Message, (NlFault, Box<Named>)> {
-    let (weight, now) = (Weight::of_bytes(body.len()), jiff::Timestamp::now());
+async fn read(
+    body: Bytes,
+    kind: MessageType,
+    clock: Clock,
+) -> Result<Message, (NlFault, Box<Named>)> {
+    let weight = Weight::of_bytes(body.len());
     let reading = move || {
-        let read = Message::read(&body, kind, now).and_then(|message| {
+        let read = Message::read(&body, kind, clock).and_then(|message| {
             if message.kind == kind {
                 return Ok(message);
             }

@@ -98,9 +98,9 @@ impl Conversation {
                 return self.refuse(fault, Named::default()).await;
             }
         };
-        let (weight, now) = (Weight::of_bytes(line.len()), jiff::Timestamp::now());
+        let (weight, clock) = (Weight::of_bytes(line.len()), self.service.clock());
         let reading = move || {
-            let read = Message::read(&line, MessageType::ActionRequest, now);
+            let read = Message::read(&line, MessageType::ActionRequest, clock);
             read.map_err(|fault| (fault, Box::new(Named::read(&line))))
         };
         let message = match apart(weight, reading).await {

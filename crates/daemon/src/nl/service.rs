@@ -13,7 +13,9 @@ use keyless_core::{
     Code, Error, Grace, SafeText,
     action::{ActionResponse, Status, Timing},
     agent::{AgentType, Aid, InstanceId},
-    nl_message::{Discovery, Message, MessageType, NL_VERSION, Named, NlFault, Shape, health},
+    nl_message::{
+        Clock, Discovery, Message, MessageType, NL_VERSION, Named, NlFault, Shape, health,
+    },
     threat::Band,
 };
 use keyless_store::AuditLog;
@@ -55,6 +57,8 @@ pub(crate) struct NlService {
     pub(super) agents: Agents,
     attestations: Attestations,
     requires_attestation: bool,
+    /// How far the time of a message may be from now.
+    message_skew: SignedDuration,
     pub(super) grants: Arc<Grants>,
     pub(super) guard: Arc<GuardRules>,
     pub(super) delegations: Delegations,
@@ -92,18 +96,21 @@ impl NlService {
         let replays = Replays::of(broker.vault().store().clone());
         let owner = Owner::begin(places, vault.store().audit_chain())?;
         Ok(Self {
-            agents: Agents::new(&vault, log.clone())?,
+            agents: Agents::new(&vault, log.clone())?.activated_by(config.activation),
             attestations: Attestations::new(
                 VendorKeys::new(
                     places.attestation_keys_file(),
                     Arc::new(ThroughEngine(Arc::clone(broker.engine()))),
                 ),
                 vault.store().clone(),
-            ),
+            )
+            .allowing(config.clock_skew.of_attestations()),
+            message_skew: config.clock_skew.of_messages(),
             requires_attestation: config.require_attestation,
             grants: Arc::new(Grants::new(&vault, log.clone())),
             guard: Arc::new(GuardRules::new(places.guard_file()).logging(log.clone())),
-            delegations: Delegations::new(&vault, log.clone()),
+            delegations: Delegations::new(&vault, log.clone())
+                .allowing(config.clock_skew.of_proofs()),
             max_depth: config.max_depth(),
             detection: Detection::new(&vault, log.clone(), config)?,
             idle: config.idle(),
@@ -136,6 +143,11 @@ impl NlService {
             let scheme = if has_tls { "https" } else { "http" };
             let _ = self.base_url.set(format!("{scheme}://{address}"));
         }
+    }
+
+    /// By what the times of messages are judged.
+    pub(crate) fn clock(&self) -> Clock {
+        Clock { now: Timestamp::now(), skew: self.message_skew }
     }
 
     /// Counts a message of an address, before anything of it is read.

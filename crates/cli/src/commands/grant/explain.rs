@@ -11,7 +11,7 @@ use keyless_core::{
     agent::{AgentState, AgentUri, Aid, InstanceId, TrustLevel},
     grant::{Categories, Explained, Request, Subject},
 };
-use keyless_daemon::{Agents, audit_log, nl::grants::Grants, vault::Vault};
+use keyless_daemon::{Activation, Agents, Config, audit_log, nl::grants::Grants, vault::Vault};
 use serde_json::{Value, json};
 
 use super::lacks;
@@ -21,7 +21,8 @@ use crate::{args::GrantExplainArgs, commands::unlock_vault, ui::Ui};
 const TOLD: usize = 3;
 
 pub(super) async fn run(ui: &Ui, args: GrantExplainArgs) -> Result<ExitCode, Error> {
-    let (_, vault) = unlock_vault(&args.factor).await?;
+    let (places, vault) = unlock_vault(&args.factor).await?;
+    let activation = Config::load(&places.config_file())?.nl.activation;
     let (uri, aid) = who(&vault, &args.agent).await?;
     let nobody = InstanceId::parse("00000000-0000-4000-8000-000000000000").ok_or(Code::Internal)?;
     let secrets = vault.list().await?;
@@ -55,10 +56,10 @@ pub(super) async fn run(ui: &Ui, args: GrantExplainArgs) -> Result<ExitCode, Err
     }
     let (mut words, mut all_allowed, mut refusals) = (String::new(), true, Vec::new());
     if let Some(aid) = &aid {
-        // The first credential that it shows makes a provisioned one active.
-        let lifecycle = match aid.lifecycle {
-            AgentState::Provisioned => AgentState::Active,
-            other => other,
+        // The first credential that it shows makes a provisioned one active, unless that is the operator's to do.
+        let lifecycle = match (aid.lifecycle, activation) {
+            (AgentState::Provisioned, Activation::FirstAuth) => AgentState::Active,
+            (other, _) => other,
         };
         let acting = Aid { lifecycle, ..aid.clone() };
         if let Err(error) = Agents::new(&vault, log)?.in_force(&acting, Timestamp::now()).await {

@@ -439,6 +439,29 @@ fn a_flood_is_an_entry_and_does_not_flood_the_log() {
 }
 
 #[test]
+fn a_time_is_as_far_off_as_the_operator_says() {
+    let world = with_secrets();
+    let mut served = Served::with(&world, "clock_skew = { messages = 10 }");
+    granted(&world, AGENT, &["db/*"]);
+    let sent = |served: &Served<'_>, id: &str, seconds: i64| {
+        let at = jiff::Timestamp::now() - jiff::SignedDuration::from_secs(seconds);
+        let mut message = enveloped(id, &bare(served, &json!({})));
+        message["timestamp"] = format!("{at:.3}").into();
+        served.client(&json!([post("/nl/v1/actions", &message)])).remove(0)
+    };
+    let is_late = |answer: &Value| answer["body"]["payload"]["error"]["code"] == "NL-E805";
+    assert_eq!(sent(&served, "m-1", 0)["status"], 200);
+    let late = sent(&served, "m-2", 60);
+    assert!(is_late(&late), "{late}");
+    assert!(late.to_string().contains("more than 10 seconds from now"), "{late}");
+    served.broker.signal(rustix::process::Signal::TERM);
+    served.broker.wait();
+    let again = Served::with(&world, "");
+    assert_eq!(sent(&again, "m-3", 60)["status"], 200);
+    assert!(is_late(&sent(&again, "m-4", 310)));
+}
+
+#[test]
 fn the_published_text_rules_where_the_operator_says_so() {
     let world = with_secrets();
     let served = Served::with(&world, "profile = 'final'");

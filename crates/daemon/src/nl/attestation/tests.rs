@@ -209,6 +209,19 @@ async fn what_is_wrong_with_a_token_is_refused() {
     assert_eq!(code(all.check(&old, &aid(1), now()).await), Err(Code::AttestationExpired));
     let skewed = vendor.sign(|claims| claims["exp"] = json!(NOW - 29));
     assert_eq!(code(all.check(&skewed, &aid(1), now()).await), Ok(()));
+    // Or as far apart as the operator says that clocks may be.
+    let exact = vendor.attestations(&folder).await.allowing(SignedDuration::from_secs(5));
+    assert_eq!(code(exact.check(&skewed, &aid(1), now()).await), Err(Code::AttestationExpired));
+    let loose = vendor.attestations(&folder).await.allowing(SignedDuration::from_secs(120));
+    let late = vendor.sign(|claims| {
+        claims["iat"] = json!(NOW - 7200);
+        claims["exp"] = json!(NOW - 119);
+        claims["jti"] = json!("late");
+    });
+    assert_eq!(code(all.check(&late, &aid(1), now()).await), Err(Code::AttestationExpired));
+    assert_eq!(code(loose.check(&late, &aid(1), now()).await), Ok(()));
+    let early = signed("/iat", json!(NOW + 119));
+    assert_eq!(code(all.check(&early, &aid(1), now()).await), Err(Code::AttestationInvalid));
 
     let stranger = self::vendor(Algorithm::ES256).sign(|_| ());
     assert_eq!(code(all.check(&stranger, &aid(1), now()).await), Err(Code::AttestationInvalid));

@@ -89,6 +89,15 @@ async fn a_name_alone_is_good_for_nothing() {
     ] {
         assert_eq!(shown(&bad).await, Err(Code::DelegationInvalid), "{bad}");
     }
+    // Unless clocks may be further apart; and what one broker has taken, one that allows more takes no more.
+    let loose = Delegations::new(&scene.vault, scene.log.clone());
+    let loose = loose.allowing(SignedDuration::from_secs(90));
+    assert_eq!(shown_at(&loose, &made(&key, 2, -60)).await, Ok(()));
+    let once = made(&key, 2, -20);
+    assert_eq!(shown(&once).await, Ok(()));
+    let later = now + SignedDuration::from_secs(40);
+    let again = loose.take_proof(id, (&subject.0, &subject.1), &once, later).await;
+    assert_eq!(again.map_err(|error| error.code()), Err(Code::DelegationInvalid));
     assert_eq!(shown(&good).await, Ok(()));
     // Shown once, it is no proof any more, wherever.
     assert_eq!(shown(&good).await, Err(Code::DelegationInvalid));
