@@ -17,7 +17,7 @@ pub use self::{
     fault::{NlFault, nl_name, nl_status},
     message_type::MessageType,
     profile::Profile,
-    schemas::{SCHEMAS, schema, schema_title},
+    schemas::{SCHEMAS, all_schemas, schema, schema_title},
 };
 
 /// The version that is spoken here.

@@ -36,13 +36,14 @@ use serde_json::{Value, json};
 use crate::{
     invocation::{Background, Invocation, KEYLESS},
     mcp::pending,
+    schemas,
     world::{ALLOWED, TOKEN, World, wait_until},
 };
 
 /// A secret without destinations: its value enters a jail.
 pub(crate) const BOXED: &str = "team/db/password";
 pub(crate) const AGENT: &str = "nl://acme.corp/bot/1.0.0";
-const HELPER: &str = "nl://acme.corp/deploy-bot/2.1.0";
+pub(crate) const HELPER: &str = "nl://acme.corp/deploy-bot/2.1.0";
 
 /// A broker that serves NL, and registered agents.
 pub(crate) struct Served<'w> {
@@ -58,7 +59,7 @@ impl<'w> Served<'w> {
     }
 
     /// With these lines under `[nl]` of config.toml.
-    fn with(world: &'w World, nl: &str) -> Self {
+    pub(crate) fn with(world: &'w World, nl: &str) -> Self {
         Self::serving(world, &["serve", "--http", "127.0.0.1:0", "--plaintext-discovery"], nl)
     }
 
@@ -97,6 +98,7 @@ impl<'w> Served<'w> {
             "base": self.base,
             "socket": self.world.home.keyless_home().join("run/nl.sock"),
             "stdio": [KEYLESS, "serve", "--stdio"],
+            "said": self.world.operator_file(schemas::SAID),
             "steps": steps,
         });
         self.world.home.write("operator/script.json", script.to_string()).unwrap();
@@ -150,6 +152,10 @@ impl Drop for Served<'_> {
                 break;
             }
             thread::sleep(Duration::from_millis(50));
+        }
+        // All that was said by then, at whichever door.
+        if !thread::panicking() {
+            assert_eq!(schemas::misfits(self.world), "");
         }
     }
 }

@@ -1,14 +1,20 @@
 //! The published schemas: what the specification shows, and what the binary says, fits them.
 
+use std::{fs, io::Write as _};
+
 use keyless_core::{
     action::{Action, ActionRequest},
+    agent::Aid,
+    audit::Checkpoint,
+    delegation::Token,
+    deny::{Guard, GuardConfig},
     grant::Grant,
-    nl_message::SCHEMAS,
+    nl_message::{SCHEMAS, all_schemas, schema},
 };
 use serde_json::{Value, json};
 
 use crate::{
-    nl::{AGENT, BOXED, Served, granted_with, with_secrets},
+    nl::{AGENT, BOXED, HELPER, Served, granted_with, with_secrets},
     world::World,
 };
 
@@ -24,11 +30,95 @@ fn disagreements(world: &World, cases: &[Value]) -> String {
     for name in SCHEMAS {
         let text = world.keyless(&["schema", name]).without_passphrase().run().ok();
         schemas[name] = serde_json::from_str(&text).unwrap();
+        assert_eq!(schemas[name], schema(name).unwrap());
     }
-    let input = json!({ "schemas": schemas, "cases": cases }).to_string();
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/schemas/validate.py");
-    let python = world.keyless(&[]).without_passphrase().instead(&["python3", script]);
-    python.stdin(input).run().ok()
+    judged(world, &json!({ "schemas": schemas, "all": all_schemas(), "cases": cases }))
+}
+
+fn judged(world: &World, asked: &Value) -> String {
+    // As it was when this was built: a checkout meanwhile takes the file away for a moment.
+    world.home.write("operator/validate.py", include_str!("schemas/validate.py")).unwrap();
+    let script = world.operator_file("validate.py");
+    let command = ["python3", script.to_str().unwrap()];
+    let python = world.keyless(&[]).without_passphrase().instead(&command);
+    python.stdin(asked.to_string()).run().ok()
+}
+
+/// Where the client, and whoever else speaks to a broker, keeps what was said: a line of JSON for each message with its
+/// answer.
+pub(crate) const SAID: &str = "said";
+
+/// What was said in a world since this was asked last and does not fit the published schemas; empty when all does. Messages
+/// that were refused need not fit, their refusals do.
+pub(crate) fn misfits(world: &World) -> String {
+    let place = world.operator_file(SAID);
+    let Ok(text) = fs::read_to_string(&place) else { return String::new() };
+    fs::remove_file(place).unwrap();
+    let said = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let cases: Vec<Value> = said.flat_map(|one| exchanged(&one)).collect();
+    judged(world, &json!({ "all": all_schemas(), "cases": cases }))
+}
+
+/// Notes an object that somebody else than the client has seen.
+pub(crate) fn note(world: &World, schema: &str, value: &Value) {
+    let place = world.operator_file(SAID);
+    let mut file = fs::File::options().create(true).append(true).open(place).unwrap();
+    let line = json!({ "schema": schema, "value": value }).to_string() + "\n";
+    file.write_all(line.as_bytes()).unwrap();
+}
+
+/// A payload as MCP's tools show it, in the envelope that it came in.
+pub(crate) fn enveloped(kind: &str, payload: &Value) -> Value {
+    let now = jiff::Timestamp::now().to_string();
+    json!({
+        "nl_version": "1.0", "message_type": kind, "message_id": "m-1", "timestamp": now, "payload": payload,
+    })
+}
+
+/// A message and its answer, each with the schema that it has to fit.
+fn exchanged(said: &Value) -> Vec<Value> {
+    let case = |schema: &str, value: &Value| {
+        let what: String = value.to_string().chars().take(2000).collect();
+        json!({ "schema": schema, "valid": true, "what": what, "value": value })
+    };
+    if let Some(schema) = said["schema"].as_str() {
+        return vec![case(schema, &said["value"])];
+    }
+    let (sent, told) = (&said["sent"], &said["told"]);
+    let is_in_envelope = told.get("message_type").is_some();
+    let Some(path) = said["path"].as_str().filter(|_| !is_in_envelope) else {
+        let was_done = told["payload"].get("error").is_none() && !sent.is_null();
+        let sent = was_done.then(|| case("envelope", sent));
+        return sent.into_iter().chain([case("envelope", told)]).collect();
+    };
+    // A hidden answer, such as a 304's, has no body.
+    if told.is_null() {
+        return Vec::new();
+    }
+    // The protocol wants the agent in an action's body; that headers name it does here.
+    let order = if sent["agent"].is_null() { "action-order" } else { "action-request" };
+    let path = path.split('?').next().unwrap_or_default();
+    let words: Vec<&str> = path.trim_start_matches("/nl/v1").trim_matches('/').split('/').collect();
+    let (asks, answers) = match (said["method"].as_str().unwrap_or_default(), words.as_slice()) {
+        ("POST", ["actions"]) if told.get("responses").is_some() => (order, "batch-response"),
+        ("POST", ["actions"]) if told.get("status").is_some() => (order, "action-response"),
+        _ if told.get("error").is_some() => ("request", "error"),
+        ("GET", ["health"]) => ("request", "health"),
+        ("POST", ["agents", "register"]) => ("agent-registration", "agent-registered"),
+        ("POST", ["agents", _, "credential"]) => ("credential-rotation", "agent-registered"),
+        ("GET", ["agents", _]) => ("request", "agent"),
+        ("GET", ["audit"]) => ("request", "audit-page"),
+        ("POST", ["delegations"]) => ("delegation-request", "delegation-created"),
+        ("POST", ["delegations", _, "accept"]) => ("request", "delegation-accepted"),
+        ("DELETE", ["delegations", _]) => ("request", "delegation-revoked"),
+        ("POST", ["revocations"]) => ("revocation", "revocation-result"),
+        ("GET", ["rotations"]) => ("request", "rotations"),
+        ("GET", [".well-known", _]) => ("request", "discovery"),
+        _ => panic!("no schema is for the answer of {said}"),
+    };
+    let was_done = told.get("error").is_none() && !sent.is_null();
+    let sent = was_done.then(|| case(asks, sent));
+    sent.into_iter().chain([case(answers, told)]).collect()
 }
 
 #[test]
@@ -39,8 +129,8 @@ fn every_example_of_the_specification_fits_and_bad_ones_do_not() {
     assert_eq!(listed["schemas"].as_array().unwrap().len(), SCHEMAS.len());
 }
 
-/// Read as a text, and refused when the agent is looked up.
-const REFUSED_LATER: &str = "no agent's URI";
+/// Read by their types, and refused when the agent is looked up, the signature is, or the whole message.
+const REFUSED_LATER: [&str; 3] = ["dry_run beside the action", "no agent's URI", "no signature"];
 
 /// The schema and the parser are of one mind.
 #[test]
@@ -53,9 +143,15 @@ fn what_a_schema_takes_its_type_takes() {
             "scope-grant" => {
                 serde_json::from_value::<Grant>(value).is_ok_and(|grant| grant.faults().is_empty())
             }
+            "agent" => serde_json::from_value::<Aid>(value)
+                .is_ok_and(|aid| aid.faults(aid.created_at).is_empty()),
+            "checkpoint" => serde_json::from_value::<Checkpoint>(value).is_ok(),
+            "delegation-token" => serde_json::from_value::<Token>(value).is_ok(),
+            "guard-rules" => serde_json::from_value::<GuardConfig>(value)
+                .is_ok_and(|config| Guard::with(&config).is_ok()),
             _ => continue,
         };
-        let is_known = case["what"] == REFUSED_LATER;
+        let is_known = REFUSED_LATER.iter().any(|what| case["what"] == *what);
         assert_eq!(json!(taken && !is_known), case["valid"], "{}", case["what"]);
     }
 }
@@ -81,15 +177,102 @@ fn administered(world: &World, served: &mut Served<'_>) -> Vec<(&'static str, Va
     asked.into_iter().chain(answered).collect()
 }
 
+/// What is asked and answered over lines, at the socket and over stdio alike.
+fn asked_over_lines(served: &Served<'_>) {
+    let token = |answers: &[Value]| answers[0][1]["payload"]["token_id"].clone();
+    let scope = json!({ "secrets": ["db/PASSWORD"], "actions": ["exec"], "max_uses": 1 });
+    for over in ["unix", "stdio"] {
+        let say = |who: &str, messages: Value| {
+            let mut answers =
+                served.client(&json!([{ "over": over, "as": who, "messages": messages }]));
+            if over == "stdio" {
+                // The greeting is the bridge's own.
+                answers[0].as_array_mut().unwrap().insert(0, Value::Null);
+            }
+            answers
+        };
+        let template = "true {{nl:db/PASSWORD}}";
+        let action = json!({ "type": "exec", "template": template });
+        let delegated = say(
+            "agent",
+            json!([
+                ["delegation_request", { "delegate_to": HELPER, "delegation_scope": scope }],
+                ["discovery_request", {}],
+                ["agent_get", {}],
+                ["x_keyless_list_secrets", {}],
+                ["x_keyless_check_access", { "secret_name": "db/PASSWORD" }],
+                ["x_keyless_check_access", { "secret_name": "{{nl:api/TOKEN}}", "action_type": "inject_stdin" }],
+                ["rotation_notification", { "since": "2026-01-01T00:00:00Z" }],
+                ["action_request", { "action": action }],
+                ["action_request", { "actions": [action, { "type": "exec", "template": "cat .env" }] }],
+                ["action_request", { "action": { "type": "exec" } }],
+                ["audit_query", {}],
+                ["federated_action", {}],
+            ]),
+        );
+        let kinds: Vec<&str> = delegated[0].as_array().unwrap()[1..]
+            .iter()
+            .map(|answer| answer["message_type"].as_str().unwrap())
+            .collect();
+        assert_eq!(
+            kinds,
+            [
+                "delegation_response",
+                "discovery_response",
+                "agent_get_response",
+                "x_keyless_secrets",
+                "x_keyless_access",
+                "x_keyless_access",
+                "rotation_notification",
+                "action_response",
+                "action_response",
+                "action_response",
+                "error",
+                "error",
+            ]
+        );
+        let token = json!({ "token_id": token(&delegated) });
+        let accepted = say("helper", json!([["x_keyless_accept_delegation", token]]));
+        assert_eq!(accepted[0][1]["message_type"], "x_keyless_delegation", "{accepted:?}");
+        let revoked = say("agent", json!([["delegation_revoke", token]]));
+        assert_eq!(revoked[0][1]["payload"]["status"], "revoked", "{revoked:?}");
+    }
+}
+
+/// The log's own objects, as the operator gets them.
+fn about_the_log(world: &World) -> Vec<(&'static str, Value)> {
+    let data = |arguments: &[&str]| world.keyless(arguments).run().data();
+    let signed =
+        data(&["audit", "checkpoint", "--json"])["checkpoints"].as_array().unwrap().clone();
+    let verified = data(&["audit", "verify", "--json"]);
+    let tokens = data(&["delegation", "list", "--json"])["delegations"].as_array().unwrap().clone();
+    assert!(!signed.is_empty() && !tokens.is_empty());
+    let tokens = tokens.into_iter().map(|one| ("delegation-token", one["token"].clone()));
+    let signed = signed.into_iter().map(|one| ("checkpoint", one));
+    signed.chain(tokens).chain([("log-verification", verified)]).collect()
+}
+
+/// The rules that are bundled.
+fn rules() -> Vec<(&'static str, Value)> {
+    let files = [
+        include_str!("../../../core/data/nl_deny_rules.json"),
+        include_str!("../../../core/data/keyless_deny_rules.json"),
+    ];
+    let rows = files.into_iter().flat_map(|file| serde_json::from_str::<Vec<Value>>(file).unwrap());
+    rows.map(|rule| ("deny-rule", rule)).collect()
+}
+
 #[test]
 fn what_the_binary_says_fits() {
     let world = with_secrets();
-    let mut served = Served::start(&world);
+    // Its agent is refused more than once.
+    let mut served = Served::with(&world, "detection = 'record'");
     let administered = administered(&world, &mut served);
     granted_with(&world, AGENT, &["db/*"], &["--max-uses", "9"]);
     let action = |template: &str| {
         served.act(&json!({ "type": "exec", "template": template }))["body"].clone()
     };
+    asked_over_lines(&served);
     let get = |path: &str| served.get(path)["body"].clone();
     let mut cases = vec![
         ("action-response", action("true {{nl:api/TOKEN}}")),
@@ -107,7 +290,6 @@ fn what_the_binary_says_fits() {
     assert_eq!(rotations["rotations"].as_array().map(Vec::len), Some(2), "{rotations}");
     cases.push(("rotations", rotations));
     world.keyless(&rotate).stdin(world.another_value()).run().ok();
-    // Last: who shows a value is watched from then on.
     let shown = action("sh -c 'printf %s \"$1\"' x {{nl:db/PASSWORD}}");
     cases.push(("action-response", shown));
     cases.extend(administered);
@@ -125,6 +307,8 @@ fn what_the_binary_says_fits() {
     for one in data(&["agent", "list", "--json"])["agents"].as_array().unwrap() {
         cases.push(("agent", one.get("aid").unwrap_or(one).clone()));
     }
+    cases.extend(about_the_log(&world));
+    cases.extend(rules());
     cases.extend(world.log().into_iter().map(|entry| ("audit-entry", entry)));
     assert!(cases.len() > 15, "{}", cases.len());
     let cases: Vec<Value> = cases

@@ -8,38 +8,65 @@ use serde_json::{Map, Value, json};
 
 const DEFINITIONS: &str = include_str!("../../data/nl_schemas.json");
 
+const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
+
 /// The objects that have a schema.
-pub const SCHEMAS: [&str; 18] = [
+pub const SCHEMAS: [&str; 44] = [
+    "access",
+    "access-check",
     "action",
     "action-request",
     "action-response",
+    "action-result",
     "agent",
+    "agent-get",
     "agent-registered",
     "agent-registration",
+    "agent-shown",
+    "attestation-claims",
     "audit-entry",
     "audit-page",
+    "audit-query",
     "batch-response",
+    "blocked",
+    "checkpoint",
+    "credential-rotation",
+    "delegation-accept",
+    "delegation-accepted",
+    "delegation-created",
+    "delegation-request",
+    "delegation-revoke",
+    "delegation-revoked",
     "delegation-token",
+    "deny-rule",
     "discovery",
     "envelope",
     "error",
+    "guard-rules",
+    "handshake",
+    "handshake-ack",
     "health",
+    "log-verification",
+    "rate-window",
     "revocation",
     "revocation-result",
+    "rotation",
     "rotations",
+    "rotations-query",
     "scope-grant",
+    "secrets",
+    "secrets-query",
 ];
 
 /// The schema of an object, with everything that it refers to; nothing for a name that is none of
 /// [`SCHEMAS`].
 pub fn schema(name: &str) -> Option<Value> {
     let name = SCHEMAS.iter().find(|known| **known == name)?;
-    let all: Map<String, Value> =
-        serde_json::from_str(DEFINITIONS).expect("a test reads the definitions");
+    let all = definitions();
     let mut used = Map::new();
     collect(&all, name, &mut used);
     Some(json!({
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$schema": DIALECT,
         "$id": format!("https://keyless.dev/schemas/nl/1.0/{name}.json"),
         "title": all[*name]["title"],
         "$ref": format!("#/$defs/{name}"),
@@ -47,9 +74,23 @@ pub fn schema(name: &str) -> Option<Value> {
     }))
 }
 
+/// Every schema once, each under `$defs` by its name, with what they refer to.
+pub fn all_schemas() -> Value {
+    json!({
+        "$schema": DIALECT,
+        "$id": "https://keyless.dev/schemas/nl/1.0/all.json",
+        "title": "Objects of the NL Protocol",
+        "$defs": definitions(),
+    })
+}
+
 /// What a schema is of, in a few words.
 pub fn schema_title(name: &str) -> Option<String> {
     schema(name)?["title"].as_str().map(ToOwned::to_owned)
+}
+
+fn definitions() -> Map<String, Value> {
+    serde_json::from_str(DEFINITIONS).expect("a test reads the definitions")
 }
 
 fn collect(all: &Map<String, Value>, name: &str, used: &mut Map<String, Value>) {
@@ -81,6 +122,7 @@ mod tests {
     use crate::{
         ActionType,
         action::{ActionFault, ActionResponse, ActionResult},
+        deny::{Blocked, Guard},
         grant::Conditions,
         nl_message::{MessageType, NlFault},
     };
@@ -114,6 +156,33 @@ mod tests {
             ActionType::ALL.iter().map(|kind| kind.as_str().to_owned()).collect();
         types.sort_unstable();
         assert_eq!(actions, types);
+    }
+
+    /// What an envelope holds is held against the schema of its type, and nothing is said of the four that are not served.
+    #[test]
+    fn every_type_of_message_has_its_payloads_schema() {
+        let schema = schema("envelope").unwrap();
+        let cases = schema["$defs"]["envelope"]["allOf"].as_array().unwrap();
+        let named: Vec<&str> = cases
+            .iter()
+            .filter(|case| case["then"]["properties"]["payload"].is_object())
+            .filter_map(|case| case["if"]["properties"]["message_type"]["const"].as_str())
+            .collect();
+        let types = MessageType::ALL.iter().map(|kind| kind.as_str());
+        let served: Vec<&str> = types.filter(|word| !word.starts_with("federat")).collect();
+        assert_eq!(named, served);
+    }
+
+    #[test]
+    fn words_about_rules_are_the_guards() {
+        let (categories, severities) = (words("deny-category"), words("deny-severity"));
+        let places = words("deny-place");
+        for rule in Guard::standard().rules() {
+            let (category, severity) = (json!(rule.category), json!(rule.severity));
+            assert!(categories.iter().any(|word| json!(word) == category), "{category}");
+            assert!(severities.iter().any(|word| json!(word) == severity), "{severity}");
+            assert!(places.iter().any(|word| json!(word) == json!(rule.place)), "{}", rule.id);
+        }
     }
 
     /// Whatever a type can write, its schema has a place for.
@@ -155,9 +224,10 @@ mod tests {
         };
         for (value, schema) in [
             (json!(response), &all["action-response"]),
-            (json!(result), &all["action-response"]["properties"]["result"]),
+            (json!(result), &all["action-result"]),
             (json!(fault), &all["fault"]),
             (json!(conditions), &all["conditions"]),
+            (json!(Blocked::failure("x")), &all["blocked"]),
         ] {
             for member in value.as_object().unwrap().keys() {
                 assert!(

@@ -7,11 +7,11 @@ use std::fmt::Write as _;
 
 use keyless_core::{
     deny::{Guard, Rule},
-    nl_message::{SCHEMAS, schema},
+    nl_message::all_schemas,
 };
 use rmcp::model::{Resource, ResourceContents};
 use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::json;
 
 use super::table::TOOLS;
 
@@ -63,7 +63,7 @@ pub(crate) const DOCUMENTS: &[Document] = &[
         uri: "nl-provider://docs/api-reference",
         name: "api-reference",
         title: "The messages",
-        description: "The protocol's objects as JSON Schemas, by name.",
+        description: "The protocol's objects as JSON Schemas, by name under `$defs`.",
         media_type: "application/schema+json",
         text: schemas,
     },
@@ -126,13 +126,13 @@ fn word(one: &impl Serialize) -> String {
 }
 
 fn schemas() -> String {
-    let all = SCHEMAS.iter().filter_map(|name| Some(((*name).to_owned(), schema(name)?)));
-    Value::Object(all.collect::<Map<_, _>>()).to_string()
+    all_schemas().to_string()
 }
 
 #[cfg(test)]
 mod tests {
-    use keyless_core::action::Action;
+    use keyless_core::{action::Action, nl_message::SCHEMAS};
+    use serde_json::Value;
 
     use super::*;
 
@@ -159,7 +159,7 @@ mod tests {
         let (blocked, guard) = (text("never-leak-protocol"), Guard::standard());
         assert!(guard.rules().all(|rule| blocked.contains(&rule.id)));
         let schemas: Value = serde_json::from_str(&text("api-reference")).unwrap();
-        assert!(SCHEMAS.iter().all(|name| schemas[name]["$defs"].is_object()));
+        assert!(SCHEMAS.iter().all(|name| schemas["$defs"][name].is_object()));
         for document in DOCUMENTS {
             assert!(text("overview").contains(document.uri) || document.name == "overview");
         }

@@ -5,6 +5,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use super::{AGENT, Served, granted, with_secrets};
+use crate::schemas;
 
 #[test]
 fn who_has_to_be_attested_shows_an_attestation() {
@@ -22,6 +23,9 @@ fn who_has_to_be_attested_shows_an_attestation() {
     let action = json!({ "type": "exec", "template": "printf %s {{nl:db/PASSWORD}} | wc -c" });
     let with = |token: &Value| json!({ "over": "http", "action": action, "headers": { "X-NL-Attestation": token } });
     let token = attested["attestation"].clone();
+    let claims = token.as_str().and_then(|token| token.split('.').nth(1)).unwrap();
+    let claims = data_encoding::BASE64URL_NOPAD.decode(claims.as_bytes()).unwrap();
+    schemas::note(&world, "attestation-claims", &serde_json::from_slice(&claims).unwrap());
     let forged = json!(format!("{}x", token.as_str().unwrap()));
     let answers = served.client(&json!([
         { "over": "http", "action": action }, with(&token), with(&forged),

@@ -17,6 +17,8 @@ import uuid
 from datetime import datetime, timezone
 
 MEDIA_TYPE = "application/nl-protocol+json"
+# Where all that is said is kept, a line of JSON for each message and its answer.
+SAID = None
 
 
 class Identity:
@@ -43,6 +45,15 @@ def envelope(kind, payload):
     }
 
 
+def note(exchange):
+    """Keeps what was said, to be held against the published schemas."""
+    if SAID:
+        # Whole, whoever else writes there at the same time.
+        file = os.open(SAID, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        os.write(file, json.dumps(exchange).encode() + b"\n")
+        os.close(file)
+
+
 def http(base, identity, method, path, body=None, headers=None):
     """Section 8.3: bare bodies, a bearer credential, the protocol's own media type."""
     data = None if body is None else json.dumps(body).encode()
@@ -60,6 +71,8 @@ def http(base, identity, method, path, body=None, headers=None):
             status, head, text = answer.status, answer.headers, answer.read()
     except urllib.error.HTTPError as error:
         status, head, text = error.code, error.headers, error.read()
+    told = json.loads(text) if text else None
+    note({"method": method, "path": path, "sent": body, "told": told})
     return {
         "status": status,
         "type": head.get("Content-Type"),
@@ -72,7 +85,7 @@ def http(base, identity, method, path, body=None, headers=None):
         "allow": head.get("Allow"),
         "request_id": head.get("X-NL-Request-ID"),
         "etag": head.get("ETag"),
-        "body": json.loads(text) if text else None,
+        "body": told,
     }
 
 
@@ -113,6 +126,7 @@ class Lines:
             if not line:
                 return {"gone": True}
             answer = json.loads(line)
+            note({"sent": message, "told": answer})
             if answer["payload"].get("correlation_id") == message["message_id"]:
                 return answer
 
@@ -120,7 +134,9 @@ class Lines:
         """A line of these bytes, each written as the character of its number."""
         self.writer.write(text.encode("latin-1") + b"\n")
         self.writer.flush()
-        return json.loads(self.reader.readline())
+        answer = json.loads(self.reader.readline())
+        note({"told": answer})
+        return answer
 
 
 def unix(path, identity):
@@ -211,7 +227,9 @@ class Door:
 
 
 def main():
+    global SAID
     script = json.loads(open(sys.argv[1]).read())
+    SAID = script.get("said")
     agents = {name: Identity(fields) for name, fields in script["agents"].items()}
     base, answers = script["base"], []
     for step in script["steps"]:

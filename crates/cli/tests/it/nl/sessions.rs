@@ -8,6 +8,7 @@ use super::{AGENT, granted, with_secrets};
 use crate::{
     invocation::KEYLESS,
     mcp::unlock,
+    schemas,
     world::{World, wait_until},
 };
 
@@ -38,13 +39,17 @@ fn spoken_with(world: &World, options: &[&str], script: &Value) -> Vec<Value> {
     let script = script.to_string();
     let command = ["--", "python3", "-c", SPEAK, &script];
     let seen = world.keyless(&[&["run"], options, &command].concat());
-    payloads(&seen.without_passphrase().run().ok())
+    payloads(world, &seen.without_passphrase().run().ok())
 }
 
-fn payloads(text: &str) -> Vec<Value> {
-    text.lines()
-        .map(|line| serde_json::from_str::<Value>(line).unwrap()["payload"].clone())
-        .collect()
+fn payloads(world: &World, text: &str) -> Vec<Value> {
+    let told = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let told: Vec<Value> = told.collect();
+    for one in &told {
+        schemas::note(world, "envelope", one);
+    }
+    assert_eq!(schemas::misfits(world), "");
+    told.into_iter().map(|one| one["payload"].clone()).collect()
 }
 
 pub(crate) fn stdin_of(secret: &str) -> Value {
@@ -101,7 +106,7 @@ fn a_run_that_opens_the_store_itself_is_an_agent_too() {
     ])
     .to_string();
     let answers = world.keyless(&["run", "--", "python3", "-c", SPEAK, &script]).run().ok();
-    let answers = payloads(&answers);
+    let answers = payloads(&world, &answers);
     assert_eq!(answers[0]["agent"]["agent_uri"], RUN, "{}", answers[0]);
     assert_eq!(answers[1]["result"]["stdout"], "[REDACTED:db/PASSWORD]\n", "{}", answers[1]);
     assert_eq!(answers[2]["error"]["code"], "NL-E200", "{}", answers[2]);

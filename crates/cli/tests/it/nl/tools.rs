@@ -11,12 +11,28 @@ const MCP: &str = concat!("nl://keyless.dev/mcp/", env!("CARGO_PKG_VERSION"));
 struct Tools<'w> {
     server: Background<'w>,
     said: u64,
+    /// Where what the tools answer is noted, to be held against the published schemas.
+    noted: Option<&'w World>,
 }
+
+/// What each tool is answered with, if it is not refused.
+const ANSWERS: &[(&str, &str)] = &[
+    ("nl_check_access", "x_keyless_access"),
+    ("nl_create_delegation", "delegation_response"),
+    ("nl_discover", "discovery_response"),
+    ("nl_execute_action", "action_response"),
+    ("nl_get_agent", "agent_get_response"),
+    ("nl_list_secrets", "x_keyless_secrets"),
+    ("nl_query_audit", "audit_query_response"),
+    ("nl_register_agent", "agent_register_ack"),
+    ("nl_revoke_agent", "revocation_response"),
+    ("nl_revoke_delegation", "delegation_revoke_ack"),
+];
 
 impl<'w> Tools<'w> {
     /// As nobody yet: greeted, and nothing called.
     fn start(server: Invocation<'w>) -> Self {
-        Self { server: server.without_passphrase().start(), said: 0 }
+        Self { server: server.without_passphrase().start(), said: 0, noted: None }
     }
 
     /// As an agent that shows its credential.
@@ -27,7 +43,7 @@ impl<'w> Tools<'w> {
             .env("NL_AGENT_URI", text("agent_uri"))
             .env("NL_INSTANCE_ID", text("instance_id"))
             .env("NL_AGENT_CREDENTIAL", text("credential"));
-        let mut tools = Self::start(server);
+        let mut tools = Self { noted: Some(world), ..Self::start(server) };
         tools.greet();
         tools
     }
@@ -46,7 +62,16 @@ impl<'w> Tools<'w> {
 
     fn call(&mut self, name: &str, arguments: &Value) -> Value {
         self.send(name, arguments);
-        self.heard()["result"].clone()
+        let result = self.heard()["result"].clone();
+        let kind = ANSWERS.iter().find(|(tool, _)| *tool == name);
+        if let (Some(world), Some((_, kind))) = (self.noted, kind) {
+            let text = result["content"][0]["text"].as_str().unwrap();
+            let told: Value = serde_json::from_str(text).unwrap();
+            let is_error = told.get("error").is_some() && told.get("status").is_none();
+            let kind = if is_error { "error" } else { kind };
+            schemas::note(world, "envelope", &schemas::enveloped(kind, &told));
+        }
+        result
     }
 
     /// Calls a tool, and waits for nothing.
@@ -79,7 +104,8 @@ impl<'w> Tools<'w> {
 #[test]
 fn tools_of_the_nl_set_are_messages() {
     let world = with_secrets();
-    let served = Served::start(&world);
+    // It shows a value, and goes on.
+    let served = Served::with(&world, "detection = 'record'");
     granted(&world, AGENT, &["db/*"]);
     let mut tools = Tools::of(&world, "secrets,nl", &served.agents["agent"]);
     assert_eq!(tools.greet()["serverInfo"]["name"], "keyless");
@@ -99,6 +125,19 @@ fn tools_of_the_nl_set_are_messages() {
     assert_eq!(listed["structuredContent"]["secrets"][0]["name"], BOXED, "{listed}");
     let access = tools.call("nl_check_access", &json!({ "secret_name": TOKEN }));
     assert_eq!(access["structuredContent"]["allowed"], false, "{access}");
+    let access = tools.call("nl_check_access", &json!({ "secret_name": BOXED }));
+    assert_eq!(access["structuredContent"]["allowed"], true, "{access}");
+    let discovered = tools.call("nl_discover", &json!({}));
+    assert_eq!(discovered["structuredContent"]["provider"]["name"], "Keyless", "{discovered}");
+    let shown = tools.call("nl_get_agent", &json!({}));
+    assert_eq!(shown["structuredContent"]["agent_uri"], AGENT, "{shown}");
+    let scope = json!({ "secrets": ["db/PASSWORD"], "max_uses": 1 });
+    let handed = json!({ "delegate_to": HELPER, "delegation_scope": scope });
+    let created = tools.call("nl_create_delegation", &handed);
+    assert!(created["structuredContent"]["token_id"].is_string(), "{created}");
+    let end = json!({ "token_id": created["structuredContent"]["token_id"] });
+    let ended = tools.call("nl_revoke_delegation", &end);
+    assert_eq!(ended["structuredContent"]["status"], "revoked", "{ended}");
 }
 
 #[test]

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::{Served, with_secrets};
 use crate::{
     invocation::Background,
+    schemas,
     world::{TOKEN, World, wait_until},
 };
 
@@ -73,6 +74,8 @@ fn a_receiver_is_told_of_what_was_rotated_even_while_nobody_was_there() {
         let payload = &message["message"]["payload"];
         assert_eq!((&payload["event"], &payload["reason"]), (&event.into(), &reason.into()));
         assert_eq!(payload["secret_ref"], TOKEN);
+        schemas::note(&world, "envelope", &message["message"]);
+        schemas::note(&world, "rotation", payload);
     }
     let versions = |at: usize| {
         let payload = &taken[at]["message"]["payload"];
