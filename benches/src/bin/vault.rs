@@ -17,7 +17,7 @@ use jiff::Timestamp;
 use keyless_benches::{Failure, Result, Table, decimals, median};
 use keyless_core::{
     SecretPath,
-    audit::{Action, Agent, Detail, Draft, Outcome, Target},
+    audit::{Action, Agent, Detail, Draft, Noted, Outcome, Target},
 };
 use keyless_store::{AuditLog, Store};
 use keyless_vault::{Entries, Factor, Metadata, Passphrase, Vault};
@@ -189,7 +189,7 @@ fn draft() -> Draft {
         correlation_id: "req-0190b5b0-0000-7000-8000-000000000000".to_owned(),
         error_code: None,
         detail: Detail { kind: Some("released".to_owned()), ..Detail::default() },
-        metadata: std::collections::BTreeMap::new(),
+        metadata: Noted::default(),
         allowed: None,
     }
 }
