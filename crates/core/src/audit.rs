@@ -27,7 +27,7 @@ pub use self::{
     metadata::{Annotations, Mark, Noted},
     outline::Outline,
     segment::{Break, Segment},
-    verify::{Stretch, Tampered, Verifier, verify},
+    verify::{Mismatch, Stretch, Tampered, Verifier, verify},
 };
 use crate::{ActionType, Authority, Code, Location, SafeText, SecretPath, policy::Allowed};
 

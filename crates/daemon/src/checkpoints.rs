@@ -299,7 +299,7 @@ fn read(text: &str, file: &Path, fault: Code) -> Result<Vec<Checkpoint>, Error> 
 fn unfit(checkpoint: &Checkpoint, why: &'static str) -> Unverified {
     let words = SafeText::words("the checkpoint at entry ").number(checkpoint.last_sequence);
     let (chain, sequence) = (checkpoint.chain.clone(), Some(checkpoint.last_sequence));
-    let place = TamperedAt { chain, sequence, kind: "checkpoint_mismatch" };
+    let place = TamperedAt { chain, sequence, kind: "checkpoint_mismatch", hashes: None };
     Unverified { error: tampered(words.and(" ").and(why)), place: Some(place) }
 }
 

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     invocation::KEYLESS,
+    schemas,
     world::{ALLOWED, TOKEN, World},
 };
 
@@ -277,7 +278,7 @@ fn a_closed_part_of_the_log_is_a_file_and_everything_is_still_found() {
 fn tampering_is_found() {
     let world = World::with_token();
     world.agent(&["true"]).run().ok();
-    let sound = world.store_bytes();
+    let (sound, written) = (world.store_bytes(), world.log());
     for (statements, kind, sequence) in [
         (
             "UPDATE audit SET entry = replace(entry, 'session_start', 'session_stopp') WHERE sequence = 2",
@@ -304,7 +305,15 @@ fn tampering_is_found() {
         let at = &data["tamper_detected_at"];
         assert_eq!((&at["type"], &at["sequence"]), (&json!(kind), &json!(sequence)), "{answer}");
         assert!(at["detail"].as_str().is_some_and(|words| words.contains("entry")), "{answer}");
+        // The entry itself says which hash it had.
+        let is_changed = kind == "hash_mismatch";
+        let had = if is_changed { &written[1]["chain"]["hash"] } else { &Value::Null };
+        assert_eq!(at["actual_hash"], *had, "{answer}");
+        let shown = at["expected_hash"].as_str().is_some_and(|hash| *had != hash);
+        assert_eq!(shown, is_changed, "{answer}");
+        schemas::note(&world, "log-verification", data);
     }
+    assert_eq!(schemas::misfits(&world), "");
     let errors = world.keyless(&["audit", "verify"]).run().exits(6).errors();
     assert!(errors.contains("next:  compare the log with a backup"), "{errors}");
 }

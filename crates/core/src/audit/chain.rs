@@ -8,7 +8,8 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::{
-    Action, Entry, EntryKey, Outcome, Outline, Pending, Stopped, Tampered, outline::decimal,
+    Action, Entry, EntryKey, Mismatch, Outcome, Outline, Pending, Stopped, Tampered,
+    outline::decimal,
 };
 use crate::{Location, SecretPath};
 
@@ -62,7 +63,11 @@ impl Chain {
         if self.sequence != end.sequence {
             return Err(Tampered::Gap { expected: end.sequence + 1 });
         }
-        if self == end { Ok(()) } else { Err(Tampered::Unlinked { sequence: self.sequence + 1 }) }
+        let pairs = [(&*end.hash, &*self.hash), (&*end.entry_hash, &*self.entry_hash)];
+        match Mismatch::first(pairs) {
+            None => Ok(()),
+            hashes => Err(Tampered::Unlinked { sequence: self.sequence + 1, hashes }),
+        }
     }
 
     /// The number of the last entry; 0 when there is none.

@@ -6,7 +6,10 @@ use serde::Deserialize;
 
 use super::{
     Chain, Entry, GENESIS, LogKeys, Vouching,
-    chain::{OWN_HASH, OWN_HMAC, Sha256Of, field_hash, is_prefixed, portable_sha256, whole_hash},
+    chain::{
+        OWN_HASH, OWN_HMAC, Sha256Of, field_hash, is_prefixed, portable_sha256, prefixed,
+        whole_hash,
+    },
     keys::Vouched,
 };
 
@@ -18,12 +21,16 @@ pub enum Tampered {
     Changed {
         /// The entry's number.
         sequence: u64,
+        /// What its content gives, and what it says.
+        hashes: Option<Box<Mismatch>>,
     },
     /// An entry does not continue the one before.
     #[error("entry {sequence} does not continue the entry before it")]
     Unlinked {
         /// The entry's number.
         sequence: u64,
+        /// That of the entry before, and what this one says of it.
+        hashes: Option<Box<Mismatch>>,
     },
     /// Numbers are missing, doubled or out of order.
     #[error("entry {expected} is missing")]
@@ -67,12 +74,51 @@ pub enum Tampered {
     },
 }
 
+/// Two hashes that should be one; nothing for a text that is no hash, since whoever has changed a log may have written
+/// anything.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mismatch {
+    /// What should stand there.
+    pub expected: Option<String>,
+    /// What stands there.
+    pub actual: Option<String>,
+}
+
+impl Mismatch {
+    /// The first of these pairs, what should stand there and what does, that differ.
+    pub(super) fn first(pairs: [(&str, &str); 2]) -> Option<Box<Self>> {
+        let (expected, actual) = pairs.into_iter().find(|(expected, actual)| expected != actual)?;
+        Some(Box::new(Self { expected: hash_of(expected), actual: hash_of(actual) }))
+    }
+
+    /// The same of what was computed, and what stands for it in an entry.
+    fn of_digests(pairs: [(&[u8; 32], &str); 2]) -> Option<Box<Self>> {
+        let differs = |(digest, text): &(&[u8; 32], &str)| !is_prefixed(text, digest);
+        let (digest, actual) = pairs.into_iter().find(differs)?;
+        Some(Box::new(Self { expected: Some(prefixed(digest)), actual: hash_of(actual) }))
+    }
+}
+
+fn hash_of(text: &str) -> Option<String> {
+    let hex = text.strip_prefix("sha256:").filter(|_| text.len() == GENESIS.len())?;
+    let is_hex = hex.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    is_hex.then(|| text.to_owned())
+}
+
 impl Tampered {
+    /// The hashes that show it, where it is two that differ.
+    pub fn hashes(&self) -> Option<&Mismatch> {
+        match self {
+            Self::Changed { hashes, .. } | Self::Unlinked { hashes, .. } => hashes.as_deref(),
+            _ => None,
+        }
+    }
+
     /// In what way, in a word, and at which entry.
     pub fn kind(&self) -> (&'static str, u64) {
         match *self {
-            Self::Changed { sequence } => ("hash_mismatch", sequence),
-            Self::Unlinked { sequence } => ("chain_break", sequence),
+            Self::Changed { sequence, .. } => ("hash_mismatch", sequence),
+            Self::Unlinked { sequence, .. } => ("chain_break", sequence),
             Self::Gap { expected } => ("missing_entry", expected),
             Self::Truncated { found, .. } => ("truncated", found),
             Self::Hmac { sequence } => ("hmac_mismatch", sequence),
@@ -250,7 +296,7 @@ impl Stretch {
         if stretch.end.sequence() == sequence {
             Ok(stretch)
         } else {
-            Err(Tampered::Changed { sequence })
+            Err(Tampered::Changed { sequence, hashes: None })
         }
     }
 
@@ -264,10 +310,10 @@ impl Stretch {
         let words =
             ["\n", timestamp, "\n", &agent.uri, "\n", action, "\n", target, "\n", result, "\n"];
         let whole = sha256(&[start.as_bytes(), rest.as_bytes()]);
-        if !is_prefixed(chain.hash, &field_hash(*sequence, &words, chain.prev_hash, sha256))
-            || !is_prefixed(chain.entry_hash, &whole)
-        {
-            return Err(Tampered::Changed { sequence: *sequence });
+        let hash = field_hash(*sequence, &words, chain.prev_hash, sha256);
+        let pairs = [(&hash, chain.hash), (&whole, chain.entry_hash)];
+        if let Some(hashes) = Mismatch::of_digests(pairs) {
+            return Err(Tampered::Changed { sequence: *sequence, hashes: Some(hashes) });
         }
         let vouched = Vouched {
             hash: chain.hash,
@@ -285,8 +331,9 @@ impl Stretch {
         let words =
             ["\n", timestamp, "\n", &agent.uri, "\n", action, "\n", target, "\n", result, "\n"];
         let hash = field_hash(*sequence, &words, &chain.prev_hash, portable_sha256);
-        if !is_prefixed(&chain.hash, &hash) || !is_prefixed(&chain.entry_hash, &whole_hash(entry)) {
-            return Err(Tampered::Changed { sequence: *sequence });
+        let pairs = [(&hash, &*chain.hash), (&whole_hash(entry), &chain.entry_hash)];
+        if let Some(hashes) = Mismatch::of_digests(pairs) {
+            return Err(Tampered::Changed { sequence: *sequence, hashes: Some(hashes) });
         }
         let vouched = Vouched {
             hash: &chain.hash,

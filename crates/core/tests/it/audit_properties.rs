@@ -191,6 +191,32 @@ fn an_older_form_is_read() {
     assert!(stretch(&older, 1).unwrap().is_some());
 }
 
+/// NL, chapter 5, "Verification results".
+#[test]
+fn two_hashes_that_differ_are_told() {
+    let (mut whole, _) = log(2);
+    let mut other = Chain::genesis();
+    append(&mut other, 7, None);
+    let behind: Entry = serde_json::from_str(&append(&mut other, 1, None)).unwrap();
+    let of = |first: &Entry, second: &Entry| {
+        let mut verifier = Verifier::new();
+        let found = verifier.push(first).and_then(|()| verifier.push(second)).unwrap_err();
+        let hashes = found.hashes().cloned().unwrap();
+        (found.kind(), hashes.expected, hashes.actual)
+    };
+    let (expected, actual) = (whole[0].chain.hash.clone(), behind.chain.prev_hash.clone());
+    let told = (("chain_break", 2), Some(expected), Some(actual));
+    assert_eq!(of(&whole[0], &behind), told);
+    // What an entry says is repeated where it is a hash, and nothing else.
+    let right = whole[1].chain.hash.clone();
+    let wrong = format!("sha256:{}", "0".repeat(64));
+    for (said, told) in [(wrong.clone(), Some(wrong)), ("\u{1b}[2J".to_owned(), None)] {
+        whole[1].chain.hash = said;
+        let told = (("hash_mismatch", 2), Some(right.clone()), told);
+        assert_eq!(of(&whole[0], &whole[1]), told);
+    }
+}
+
 proptest! {
     #[test]
     fn every_single_bit_counts(at in 0_usize..10_000, bit in 0_u8..7) {

@@ -212,7 +212,7 @@ pub(super) async fn verify_anchor(
     let row = row.ok_or(LogError::Head)?;
     let sequence: i64 = row.try_get(0)?;
     let text = row.raw_text(1)?.unwrap_or_default();
-    let unlinked = || Tampered::Unlinked { sequence: last.last_sequence }.into();
+    let unlinked = || Tampered::Unlinked { sequence: last.last_sequence, hashes: None }.into();
     if last.ends_as_file() {
         let is_behind = sequence > number(last.last_sequence);
         return if is_behind { Ok(()) } else { Err(unlinked()) };

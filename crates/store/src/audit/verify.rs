@@ -9,7 +9,8 @@ use futures_util::{TryStreamExt as _, stream::try_unfold};
 use keyless_core::{
     Code, Error, SafeText,
     audit::{
-        Chain, Checkpoint, Entry, LogKeyId, LogKeys, Segment, Stretch, Tampered, Verifier, Vouching,
+        Chain, Checkpoint, Entry, LogKeyId, LogKeys, Mismatch, Segment, Stretch, Tampered,
+        Verifier, Vouching,
     },
 };
 use memchr::memchr_iter;
@@ -67,6 +68,8 @@ pub struct TamperedAt {
     pub sequence: Option<u64>,
     /// In what way, `hash_mismatch` and the like (NL, chapter 5, "Verification results").
     pub kind: &'static str,
+    /// The hashes that show it, where it is two that differ.
+    pub hashes: Option<Mismatch>,
 }
 
 /// What a signed end is to the log.
@@ -286,7 +289,11 @@ impl LogError {
                 ("", Some(sequence), kind)
             }
         };
-        Some(TamperedAt { chain: chain.to_owned(), sequence, kind })
+        let hashes = match self {
+            Self::Tampered(found) => found.hashes().cloned(),
+            _ => None,
+        };
+        Some(TamperedAt { chain: chain.to_owned(), sequence, kind, hashes })
     }
 
     fn within(self, chain: &str) -> Self {
@@ -353,7 +360,7 @@ async fn verify_entries(
         if let (Some(seal), Some(hash)) = (&head.seal, stretch.marked())
             && seal.hash != hash
         {
-            return Err(Tampered::Changed { sequence: seal.sequence }.into());
+            return Err(Tampered::Changed { sequence: seal.sequence, hashes: None }.into());
         }
     }
     let vouching = verifier.vouching().clone();
@@ -446,10 +453,10 @@ pub(super) fn words(error: &LogError) -> SafeText {
 
 fn tampered_words(found: &Tampered) -> SafeText {
     match found {
-        Tampered::Changed { sequence } => {
+        Tampered::Changed { sequence, .. } => {
             SafeText::words("the audit log was changed at entry ").number(*sequence)
         }
-        Tampered::Unlinked { sequence } => {
+        Tampered::Unlinked { sequence, .. } => {
             SafeText::words("the audit log's chain breaks at entry ").number(*sequence)
         }
         Tampered::Hmac { sequence } => SafeText::words("the HMAC of the audit log's entry ")

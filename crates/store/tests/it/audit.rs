@@ -164,7 +164,7 @@ async fn every_change_behind_its_back_is_found(engine: Engine) {
         let found = match in_its_chain(&error) {
             LogError::Tampered(Tampered::Truncated { .. }) => "truncated".to_owned(),
             LogError::Tampered(Tampered::Gap { .. }) => "gap".to_owned(),
-            LogError::Tampered(Tampered::Changed { sequence }) => sequence.to_string(),
+            LogError::Tampered(Tampered::Changed { sequence, .. }) => sequence.to_string(),
             LogError::Tampered(Tampered::Unreadable { .. }) => "unreadable".to_owned(),
             LogError::Seal => "seal".to_owned(),
             other => format!("{other:?}"),

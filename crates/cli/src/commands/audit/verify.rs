@@ -5,7 +5,7 @@ use std::{process::ExitCode, time::Instant};
 use jiff::Timestamp;
 use keyless_core::{
     Error,
-    audit::{Break, Segment},
+    audit::{Break, Mismatch, Segment},
 };
 use keyless_daemon::{LogCheck, TamperedAt, Unverified, VerifiedChain, VerifiedLog};
 use serde_json::{Value, json};
@@ -50,7 +50,8 @@ fn joined(mut one: Value, other: Value) -> Value {
     one
 }
 
-/// NL's result of a failed verification (chapter 5), but for the hashes: those that were written are not known.
+/// NL's result of a failed verification (chapter 5). What is expected is what an entry's content gives, or the hash of the
+/// entry before it; what is found is what stands in the entry.
 fn tampered(place: &TamperedAt, error: &Error) -> Value {
     let mut at = json!({ "type": place.kind, "detail": error.detail().to_string() });
     if let Some(sequence) = place.sequence {
@@ -58,6 +59,13 @@ fn tampered(place: &TamperedAt, error: &Error) -> Value {
     }
     if !place.chain.is_empty() {
         at["chain"] = place.chain.clone().into();
+    }
+    if let Some(Mismatch { expected, actual }) = &place.hashes {
+        for (member, hash) in [("expected_hash", expected), ("actual_hash", actual)] {
+            if let Some(hash) = hash {
+                at[member] = hash.clone().into();
+            }
+        }
     }
     json!({ "status": "tampered", "tamper_detected_at": at })
 }
