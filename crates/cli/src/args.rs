@@ -268,7 +268,7 @@ Examples:
 The command's exit status, signals, terminal and streams pass through.";
 
 /// How the store is opened.
-#[derive(Clone, Debug, Default, Args)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
 pub(crate) struct FactorArgs {
     /// Read the passphrase from a file that is yours and 0600 (or KEYLESS_PASSPHRASE_FILE)
     #[arg(long, value_name = "FILE")]

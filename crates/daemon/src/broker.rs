@@ -6,13 +6,13 @@
 mod hidden;
 mod variables;
 
-use std::{path::PathBuf, sync::Arc};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use keyless_core::{
-    ApproveOnUse, Code, EgressRule, Error, Otherwise, SafeText, SecretPath, SecretValue,
-    SessionKey,
+    ApproveOnUse, Code, EgressRule, Error, Otherwise, Placeholder, SafeText, SecretPath,
+    SecretValue, SessionKey,
     audit::{Action, Agent, Detail, Draft, Outcome, Target},
 };
 use keyless_egress::{Engine, Session, SessionSecret, SessionSpec};
@@ -90,6 +90,8 @@ pub struct OpenSession {
     pub(crate) asking: Vec<SecretPath>,
     /// The secrets that it may use.
     pub(crate) paths: Vec<SecretPath>,
+    /// What stands for each.
+    pub(crate) placeholders: BTreeMap<SecretPath, Placeholder>,
     engine: Arc<Engine>,
     broker: Arc<SessionBroker>,
     following: Option<AbortHandle>,
@@ -217,6 +219,8 @@ impl Broker {
         };
         let unnamed = unnamed(&chosen, asked_for, &variables, &key);
         secrets.extend(minted_slots(&secrets, &key)?);
+        let of = |secret: &Secret| (secret.path.clone(), placeholder(secret, &key));
+        let placeholders = chosen.iter().map(of).collect();
         let conceal = self.value_files().await?;
         let port = Arc::clone(&broker) as _;
         let spec = SessionSpec { id, secrets, broker: port, ca: None, token: None };
@@ -240,6 +244,7 @@ impl Broker {
             unnamed,
             asking,
             paths,
+            placeholders,
             engine: Arc::clone(&self.door.engine),
             broker,
             following,
@@ -462,6 +467,7 @@ pub async fn open_bare_session(
         unnamed,
         asking,
         paths,
+        placeholders: BTreeMap::new(),
         engine: door.engine,
         broker,
         following,

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     approvals::{Question, Stand},
     config::{ApproveApply, Config},
-    places::{Places, is_in_jail},
+    places::{Places, is_in_asking_session},
     requests::Requests,
     service::agent_call,
 };
@@ -56,9 +56,9 @@ pub struct DeployGate {
 }
 
 impl DeployGate {
-    /// The gate for one deploy, as the config is now. In a jail, which shows no config, the broker decides.
+    /// The gate for one deploy, as the config is now. In a session, whose jail shows no config, the broker decides.
     pub fn new(places: &Places, by: DeployBy) -> Result<Self, Error> {
-        let asks = is_in_jail() || {
+        let asks = is_in_asking_session() || {
             let config = Config::load(&places.config_file())?;
             config.pack.approve_apply.covers(by)
         };

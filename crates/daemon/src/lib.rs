@@ -151,7 +151,7 @@ pub use crate::{
     },
     providers::{narrow, places_at, places_in_words, project_providers, providers},
     run::{
-        Ended, Isolation, Ran, RunSpec, SessionHandle, absolute_paths, check_jail, run,
+        Ended, Isolation, Ran, RunSpec, SessionHandle, absolute_paths, check_jail, run, run_inside,
         trust_ends_soon,
     },
     service::{

@@ -11,6 +11,7 @@ use std::{
 };
 
 use keyless_core::{Code, Error, SafeText};
+use keyless_jail::TOOLS_SOCKET;
 use rustix::fs::{Access, access};
 
 use crate::{homes::account_homes, service};
@@ -215,9 +216,9 @@ impl Places {
         self.served_in.join("agent.sock")
     }
 
-    /// Where tools for agents ask: what the environment says, which a jail does, else the broker.
+    /// Where tools for agents ask: their session's socket, else the broker.
     pub fn tools_socket(&self) -> PathBuf {
-        directory(KEYLESS_AGENT_SOCKET).unwrap_or_else(|| self.agent_socket())
+        session_socket().unwrap_or_else(|| self.agent_socket())
     }
 
     /// The broker's socket for the operator, who proves the factor.
@@ -282,9 +283,9 @@ fn account_runtime() -> PathBuf {
     PathBuf::from(format!("/run/user/{}/keyless", rustix::process::getuid().as_raw()))
 }
 
-/// Whether this process is in a session's jail, as its environment says: Keyless's own files can't be seen there.
-pub(crate) fn is_in_jail() -> bool {
-    directory(KEYLESS_AGENT_SOCKET).is_some()
+/// Whether this process is in a session with somebody to ask, so that Keyless's own files are none of its business.
+pub(crate) fn is_in_asking_session() -> bool {
+    session_socket().is_some()
 }
 
 /// The operating system refused this file, directory or socket, or has no room for it.
@@ -328,6 +329,16 @@ fn absolute(path: &Path) -> Result<PathBuf, Error> {
     std::path::absolute(path).map_err(|_| {
         Error::with(Code::PathUnusable, SafeText::words("KEYLESS_HOME can't be made absolute"))
     })
+}
+
+/// The socket of the session that this process is in: what the environment says, or the jail, where a client handed its
+/// server few variables.
+pub(crate) fn session_socket() -> Option<PathBuf> {
+    let of_jail = || {
+        let socket = Path::new(TOOLS_SOCKET);
+        (keyless_jail::is_inside() && socket.exists()).then(|| socket.to_owned())
+    };
+    directory(KEYLESS_AGENT_SOCKET).or_else(of_jail)
 }
 
 /// Whether this process is an agent's: a session of `keyless run` says so, or its jail.

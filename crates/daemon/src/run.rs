@@ -4,6 +4,7 @@
 //! nothing of Keyless but a tiny init is inside. A connection goes straight to the engine when the
 //! broker is in this process, and through the broker's socket with a preamble when it is a service.
 
+mod inside;
 mod jailed;
 mod proxied;
 mod session;
@@ -20,7 +21,7 @@ use keyless_core::Error;
 use keyless_egress::AUTHORITY_LIFE;
 use tokio::time::sleep;
 
-pub use self::{jailed::check_jail, session::SessionHandle};
+pub use self::{inside::run_inside, jailed::check_jail, session::SessionHandle};
 pub(crate) use self::{
     jailed::{causes, explain_jail},
     session::{EngineCarrier, loopback_listener},

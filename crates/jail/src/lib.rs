@@ -53,7 +53,7 @@ pub use linux::{
 /// What comes of it.
 pub use outcome::{Exit, FunnelSockets, JailError, Jailed, Streams};
 /// What to run and what to hide.
-pub use plan::{Bounds, ESCAPE_VARIABLES, OwnFile, Plan, Variable};
+pub use plan::{Bounds, ESCAPE_VARIABLES, OwnFile, Plan, TOOLS_SOCKET, Variable};
 /// The home directory that the system has for this account.
 pub use system::account_home;
 /// Must be the first call of `main`.

@@ -27,6 +27,8 @@ pub struct Plan {
     /// Paths to leave visible: one that is hidden is not, one below a hidden directory (or below `/run`,
     /// `/dev`) is brought back. What is hidden below a shown directory stays hidden.
     pub show: Vec<PathBuf>,
+    /// The socket, shown or not, that programs inside find at [`TOOLS_SOCKET`] as well.
+    pub tools_socket: Option<PathBuf>,
     /// The session's CA certificate, PEM; trusted by every runtime inside. Empty: no trust store is touched.
     pub ca_pem: String,
     /// Host name inside; the host's own when absent.
@@ -43,6 +45,9 @@ pub struct Plan {
     /// which the caller needs for itself, may be among them.
     pub ignored_signals: Vec<i32>,
 }
+
+/// Where every jail has its session's socket for tools, if it has one: clients of MCP hand their servers few variables.
+pub const TOOLS_SOCKET: &str = "/run/keyless/agent.sock";
 
 /// What a command and all that it starts may use up of the machine, as far as the kernel can tell it from others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

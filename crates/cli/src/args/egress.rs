@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 /// The operator's exact routes and roots.
-#[derive(Clone, Debug, Default, Args)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
 pub(crate) struct RouteArgs {
     /// Where a destination really is; repeatable
     #[arg(long, value_name = "HOST:PORT=ADDR:PORT", value_parser = parse_route)]

@@ -1,6 +1,6 @@
 //! `keyless run`: a command that uses secrets without holding them.
 
-use std::{fs, path::PathBuf, process::ExitCode, sync::Arc, time::SystemTime};
+use std::{convert::Infallible, fs, path::PathBuf, process::ExitCode, sync::Arc, time::SystemTime};
 
 use keyless_core::{Code, Error, SafeText};
 use keyless_daemon::{
@@ -19,6 +19,9 @@ use crate::{
 };
 
 pub(super) async fn run(ui: &Ui, args: RunArgs) -> Result<ExitCode, Error> {
+    if keyless_daemon::is_inside_session() {
+        match run_inside(&args).await? {}
+    }
     let places = Places::from_environment()?;
     let wanted = match (&args.secret[..], args.no_secrets) {
         (_, true) => Wanted::Nothing,
@@ -85,6 +88,17 @@ pub(super) async fn run(ui: &Ui, args: RunArgs) -> Result<ExitCode, Error> {
         Ended::Code(code) => Ok(ExitCode::from(u8::try_from(code & 0xff).unwrap_or(1))),
         Ended::Signal(signal) => keyless_daemon::die_by_signal(signal),
     }
+}
+
+/// A client that runs in a session starts its servers in that one.
+async fn run_inside(args: &RunArgs) -> Result<Infallible, Error> {
+    let RunArgs { secret, no_secrets, hide, show, no_jail, routes, factor, command } = args;
+    let as_it_is = !no_secrets && !no_jail && hide.is_empty() && show.is_empty();
+    if !as_it_is || *routes != RouteArgs::default() || *factor != FactorArgs::default() {
+        let words = "in a session keyless run takes --secret and a command, which joins that session as it is";
+        return Err(Error::with(Code::InsideSession, SafeText::words(words)));
+    }
+    keyless_daemon::run_inside(command, secret).await
 }
 
 /// A session over this environment alone.

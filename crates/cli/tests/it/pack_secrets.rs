@@ -6,7 +6,7 @@ use keyless_testkit::Canary;
 use serde_json::{Value, json};
 
 use crate::{
-    invocation::Seen,
+    invocation::{KEYLESS, Seen},
     pack::{MANIFEST, run, write},
     world::{TOKEN, World},
 };
@@ -77,6 +77,13 @@ fn a_server_with_an_alias_is_started_with_a_placeholder() {
         world.keyless(&words).env("GH_TOKEN", entry["env"]["GH_TOKEN"].as_str().unwrap()).run();
     let seen = started.ok();
     assert!(!seen.is_empty() && !seen.contains("@secret:"), "{seen}");
+    // The client itself in a session, as docs/mcp.md recommends.
+    let client = "import json, os, subprocess
+entry = json.load(open('.cursor/mcp.json'))['mcpServers']['gh']
+env = {'PATH': os.environ['PATH'], **entry['env']}
+said = subprocess.run([keyless, *entry['args']], env=env, stdout=subprocess.PIPE, check=True).stdout
+assert said.decode() == os.environ['TOKEN'], said";
+    world.agent_python(&format!("keyless = {KEYLESS:?}\n{client}")).run().ok();
 }
 
 /// Where each client keeps settings, and how a token stands there, always in the third line.

@@ -3,7 +3,11 @@
 
 use serde_json::json;
 
-use crate::world::{ALLOWED, TOKEN, VARIABLE, World};
+use crate::{
+    invocation::KEYLESS,
+    mcp::unlock,
+    world::{ALLOWED, TOKEN, VARIABLE, World},
+};
 
 #[test]
 fn what_is_needed_and_there_is_told_by_path() {
@@ -64,6 +68,57 @@ fn an_alias_in_the_environment_becomes_a_placeholder() {
     let seen = run(&alias, &["--secret", "team/api/second"]);
     assert!(seen.exits(2).errors().contains("does not name with --secret"), "{}", seen.errors());
     assert_eq!(origin.requests().len(), 2);
+}
+
+/// A client that was started in a session starts its servers so, and hands them few variables of its own (the SDKs of MCP
+/// hand on `PATH` and the like alone).
+#[test]
+fn a_run_in_a_session_joins_it() {
+    let world = World::with_token();
+    world.add("team/api/second", &["--to", ALLOWED, "--env", "SECOND"]).ok();
+    let inner = |words: &[&str]| -> Vec<String> {
+        let set =
+            ["env", "-i", "PATH=/usr/bin:/bin", &format!("MINE=@secret:{TOKEN}"), KEYLESS, "run"];
+        set.iter().chain(words).map(|word| (*word).to_owned()).collect()
+    };
+    let outer = |options: &[&str], inner: &[String]| {
+        let script = ["echo $TOKEN; exec \"$0\" \"$@\""];
+        let inner: Vec<&str> = inner.iter().map(String::as_str).collect();
+        let words = [&["run"], options, &["--", "sh", "-c"], &script, &inner].concat();
+        world.keyless(&words).run()
+    };
+    let says = inner(&["--", "sh", "-c", "echo $MINE; exit 7"]);
+    let one = ["--secret", TOKEN];
+    // A broker of the run's own, then the service's.
+    for _ in 0..2 {
+        let seen = outer(&one, &says);
+        let text = seen.exits(7).text();
+        let (theirs, mine) = text.trim_end().split_once('\n').unwrap();
+        assert!(theirs.starts_with("kloak_") && theirs == mine, "{text}");
+        assert_eq!(seen.errors(), "");
+        unlock(&world);
+    }
+    // No more than the session has, and as it is.
+    let other = outer(&["--secret", "team/api/second"], &says);
+    assert!(
+        other.exits(2).errors().contains(&format!("was not given {TOKEN}")),
+        "{}",
+        other.errors()
+    );
+    outer(&one, &inner(&["--secret", TOKEN, "--", "true"])).ok();
+    outer(&one, &inner(&["--secret", "team/api/second", "--", "true"])).exits(2);
+    let refused = outer(&one, &inner(&["--no-secrets", "--", "true"]));
+    assert!(refused.exits(5).errors().contains("joins that session"), "{}", refused.errors());
+    let bare = outer(&["--no-secrets"], &says);
+    assert!(bare.exits(2).errors().contains("has nobody to ask"), "{}", bare.errors());
+    outer(&one, &inner(&["--", "/no/such/program"])).exits(127);
+    // Without a jail the environment says it, and the operator's commands are none of the command's business.
+    let here =
+        format!("MINE=@secret:{TOKEN} {KEYLESS} run -- sh -c 'echo $MINE'; {KEYLESS} secret list");
+    let seen =
+        world.keyless(&["run", "--no-jail", "--secret", TOKEN, "--", "sh", "-c", &here]).run();
+    assert!(seen.exits(5).text().starts_with("kloak_"), "{}", seen.text());
+    assert!(seen.errors().contains("This is an agent's session"), "{}", seen.errors());
 }
 
 /// Sessions set trust and proxies themselves: with a placeholder there the command would reach nothing.

@@ -50,6 +50,7 @@ pub(super) async fn run(spec: &RunSpec, session: &SessionHandle) -> Result<Ended
         working_directory: working_directory()?,
         hide,
         show,
+        tools_socket: session.agent_socket().cloned(),
         ca_pem: session.trust_pem().to_owned(),
         ignored_signals: keyless_jail::ignored_by_caller(),
         ..Plan::default()

@@ -1,6 +1,6 @@
 //! A run without a jail: proxy variables, which a program may ignore.
 
-use std::{env, fs, io, os::unix::process::ExitStatusExt, process::Stdio};
+use std::{env, ffi::OsStr, fs, io, os::unix::process::ExitStatusExt, process::Stdio};
 
 use keyless_core::{Code, Error, SafeText};
 
@@ -8,7 +8,7 @@ use super::{Ended, RunSpec, SessionHandle, signals::Caught};
 use crate::{
     environment::{Changes, command_environment, proxy_variables},
     hardening::raise_open_files,
-    places::unusable,
+    places::{KEYLESS_AGENT_SOCKET, unusable},
 };
 
 /// Runs the command with the session's proxy in its environment.
@@ -16,6 +16,9 @@ pub(super) async fn run(spec: &RunSpec, session: &SessionHandle) -> Result<Ended
     let scratch = CaFiles::write(session.trust_pem())?;
     let mut set = scratch.trust_environment();
     set.extend(proxy_variables(&session.proxy_url().await?));
+    if let Some(socket) = session.agent_socket() {
+        set.push((KEYLESS_AGENT_SOCKET.to_owned(), socket.to_string_lossy().into_owned()));
+    }
     let environment = command_environment(
         env::vars_os(),
         Changes {
@@ -31,13 +34,8 @@ pub(super) async fn run(spec: &RunSpec, session: &SessionHandle) -> Result<Ended
     command.stdin(Stdio::inherit()).stdout(Stdio::inherit()).stderr(Stdio::inherit());
     keyless_jail::start_ignoring(command.as_std_mut(), keyless_jail::ignored_by_caller());
     let signals = Caught::begin()?;
-    let mut child = command.kill_on_drop(true).spawn().map_err(|error| {
-        let code = match error.kind() {
-            io::ErrorKind::NotFound => Code::CommandNotFound,
-            _ => Code::CommandNotExecutable,
-        };
-        Error::with(code, SafeText::default().as_they_wrote(&program.to_string_lossy()))
-    })?;
+    let spawned = command.kill_on_drop(true).spawn();
+    let mut child = spawned.map_err(|error| not_started(program, &error))?;
     raise_open_files();
     let forwarding = signals.forward_to_pid(child.id());
     let status = child.wait().await.map_err(|_| Error::new(Code::Internal))?;
@@ -47,6 +45,15 @@ pub(super) async fn run(spec: &RunSpec, session: &SessionHandle) -> Result<Ended
         (None, Some(signal)) => Ended::Signal(signal),
         (None, None) => Ended::Code(1),
     })
+}
+
+/// Why a program was not started.
+pub(super) fn not_started(program: &OsStr, error: &io::Error) -> Error {
+    let code = match error.kind() {
+        io::ErrorKind::NotFound => Code::CommandNotFound,
+        _ => Code::CommandNotExecutable,
+    };
+    Error::with(code, SafeText::default().as_they_wrote(&program.to_string_lossy()))
 }
 
 /// The CA and a bundle in a private directory, for `--no-jail`.

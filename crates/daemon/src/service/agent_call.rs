@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use keyless_core::{Code, Error, SafeText, approval::WantedDeploy};
+use keyless_core::{Code, Error, SafeText, SecretPath, approval::WantedDeploy};
 use keyless_mcp::{Ask, Reply};
 use tokio::net::UnixStream;
 
@@ -35,6 +35,15 @@ pub(crate) async fn ask(
     let answer = call(stream, &Call::Secrets { manifest, ask: ask.clone() }).await;
     match answer.map_err(no_broker)? {
         Answer::Secrets { reply } => Ok(*reply),
+        _ => Err(unexpected()),
+    }
+}
+
+/// Asks what stands for these secrets in the session whose socket this is, in their order.
+pub(crate) async fn placeholders(socket: &Path, of: Vec<SecretPath>) -> Result<Vec<String>, Error> {
+    let mut stream = connect(socket).await.map_err(no_broker)?;
+    match call(&mut stream, &Call::Placeholders { of }).await.map_err(no_broker)? {
+        Answer::Placeholders { placeholders } => Ok(placeholders),
         _ => Err(unexpected()),
     }
 }

@@ -49,6 +49,11 @@ pub(super) enum Call {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         hide: Vec<OsString>,
     },
+    /// Say what stands for secrets in the session whose socket this is.
+    Placeholders {
+        /// Those.
+        of: Vec<SecretPath>,
+    },
     /// Open a store that has locked itself.
     Reopen {
         /// A code of the operator's authenticator app.
@@ -95,6 +100,11 @@ pub(super) enum Answer {
     Lasted,
     /// The store is closed.
     Locked,
+    /// What stands for the secrets, in their order.
+    Placeholders {
+        /// That.
+        placeholders: Vec<String>,
+    },
     /// The store is open again.
     Reopened {
         /// For so long.

@@ -33,6 +33,7 @@ use crate::linux::orders::{Ground, Job};
 use crate::linux::sys::{self, Reach};
 use crate::linux::trust::roots::Roots;
 use crate::linux::trust::stores::{Stock, TrustStores, Way};
+use crate::plan::TOOLS_SOCKET;
 use area::Area;
 use covers::Covers;
 use devices::Devices;
@@ -53,6 +54,9 @@ pub(crate) fn build(ground: &Ground, surroundings: &Surroundings) -> Result<(), 
         let source =
             area.file(name, text.as_bytes()).during(Step::Mounts, || format!("write {name}"))?;
         area.cover(source, target);
+    }
+    if let Some(socket) = &ground.tools_socket {
+        area.link(TOOLS_SOCKET, socket).during(Step::Mounts, || format!("make {TOOLS_SOCKET}"))?;
     }
     let covered = covers.place(&mut area).during(Step::Hide, || "prepare the covers".into())?;
     area.bind_all()?;

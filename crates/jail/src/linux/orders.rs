@@ -36,6 +36,7 @@ pub(crate) struct Ground {
     pub(crate) home: Option<OsString>,
     pub(crate) hide: Vec<OsString>,
     pub(crate) show: Vec<OsString>,
+    pub(crate) tools_socket: Option<OsString>,
     pub(crate) uts_name: Option<OsString>,
     pub(crate) own_directories: Vec<(OsString, u32)>,
     pub(crate) read_only: bool,
@@ -74,6 +75,7 @@ impl Ground {
             home: variable(&plan.environment, "HOME").cloned(),
             hide,
             show: plan.show.iter().map(OsString::from).collect(),
+            tools_socket: plan.tools_socket.as_ref().map(OsString::from),
             uts_name: plan.uts_name.clone(),
             own_directories: own.map(|(path, mode)| (path.into(), *mode)).collect(),
             read_only: plan.read_only,
@@ -90,7 +92,7 @@ impl Ground {
     /// Whether a jail on it serves any command: nothing of the host's can be changed in it, and nothing is shown
     /// to one command that another would not see.
     pub(crate) fn is_alike_for_all(&self) -> bool {
-        self.read_only && self.show.is_empty()
+        self.read_only && self.show.is_empty() && self.tools_socket.is_none()
     }
 
     /// Hands the ground over to an init.

@@ -1,7 +1,8 @@
 //! Who is at the other end of a connection, and for how long.
 
-use keyless_core::{Code, Error, SecretPath, agent::Aid};
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
+
+use keyless_core::{Code, Error, Placeholder, SafeText, SecretPath, agent::Aid};
 use tokio::sync::watch;
 
 use super::sessions::Held;
@@ -26,12 +27,24 @@ pub(super) struct Bound {
     pub(super) agent: Aid,
     /// The secrets that it was given.
     pub(super) secrets: Vec<SecretPath>,
+    /// What stands for each.
+    pub(super) placeholders: BTreeMap<SecretPath, Placeholder>,
     /// What the project declares in which it began.
     pub(super) declared: Vec<SecretPath>,
     pub(super) over: watch::Sender<bool>,
 }
 
 impl Bound {
+    /// What stands for these secrets; [`Code::SessionUnfit`] for one that the run was not given.
+    pub(super) fn placeholders(&self, of: &[SecretPath]) -> Result<Vec<String>, Error> {
+        let one = |path: &SecretPath| {
+            let given = self.placeholders.get(path).map(ToString::to_string);
+            let words = SafeText::words("this session was not given ").and(path);
+            given.ok_or_else(|| Error::with(Code::SessionUnfit, words))
+        };
+        of.iter().map(one).collect()
+    }
+
     /// Returns when the run is over.
     pub(super) async fn ended(&self) {
         let _ = self.over.subscribe().wait_for(|over| *over).await;
@@ -39,6 +52,13 @@ impl Bound {
 }
 
 impl Caller {
+    /// What stands for these secrets in the run in whose jail it is.
+    pub(super) fn placeholders(&self, of: &[SecretPath]) -> Result<Vec<String>, Error> {
+        let outside =
+            || Error::with(Code::BadRequest, SafeText::words("this socket is no session's"));
+        self.bound.as_ref().ok_or_else(outside)?.placeholders(of)
+    }
+
     /// Returns when the operator ends the session, or when the run is over in whose jail it is.
     pub(super) async fn ended(&mut self) {
         match (&mut self.entered, &self.bound) {

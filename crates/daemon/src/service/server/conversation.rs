@@ -158,6 +158,10 @@ impl Service {
                     Err(error) => Answer::error(&error),
                 }
             }
+            Call::Placeholders { of } => match caller.placeholders(&of) {
+                Ok(placeholders) => Answer::Placeholders { placeholders },
+                Err(error) => Answer::error(&error),
+            },
             Call::Lock => {
                 // What a token endpoint is about to answer could not be stored any more.
                 let values = self.broker.session_values();

@@ -153,13 +153,14 @@ impl Service {
         hidden: Arc<[PathBuf]>,
     ) -> Result<Tools, Error> {
         let (session, secrets) = (open.session.id().to_owned(), open.paths.clone());
+        let placeholders = open.placeholders.clone();
         let socket = self.places.runtime().join(format!("{session}.agent.sock"));
         let own = manifest.map(caution::parse).transpose()?.unwrap_or_default();
         let (mut door, listener) = Door::bind(socket).await?;
         let agent = self.nl.open_session(&session).await?;
         let declared = own.required.into_iter().chain(own.optional).collect();
         let over = watch::Sender::new(false);
-        let bound = Arc::new(Bound { session, agent, secrets, declared, over });
+        let bound = Arc::new(Bound { session, agent, secrets, placeholders, declared, over });
         let inside = Some(Arc::clone(&bound));
         door.serve(serve_tools(Arc::clone(self), listener, inside));
         Ok(Tools { bound, door, _hidden: hidden })

@@ -1,6 +1,6 @@
 //! Conversations over a pair of sockets.
 
-use std::{sync::atomic::Ordering, time::Duration};
+use std::{collections::BTreeMap, sync::atomic::Ordering, time::Duration};
 
 use keyless_core::{agent::InstanceId, audit::Action};
 use keyless_store::AuditQuery;
@@ -44,7 +44,14 @@ impl Served {
     async fn jailed(&self) -> Arc<Bound> {
         let agent = self.service.nl.open_session("s-1").await.unwrap();
         let (session, over) = ("s-1".to_owned(), watch::Sender::new(false));
-        Arc::new(Bound { session, agent, secrets: Vec::new(), declared: Vec::new(), over })
+        Arc::new(Bound {
+            session,
+            agent,
+            secrets: Vec::new(),
+            placeholders: BTreeMap::new(),
+            declared: Vec::new(),
+            over,
+        })
     }
 
     async fn lives(&self, instance: &InstanceId) -> bool {

@@ -73,6 +73,16 @@ impl Area {
         Ok(path)
     }
 
+    /// Makes a link in the area; `name` may be its whole path.
+    #[expect(clippy::unused_self, reason = "to have an area is the proof that it is mounted")]
+    pub(crate) fn link(
+        &mut self,
+        name: impl AsRef<Path>,
+        target: impl AsRef<Path>,
+    ) -> io::Result<()> {
+        symlink(target, Path::new(AREA).join(name))
+    }
+
     /// Gives a file of the area, which nothing is bound from yet, another name, and adds to it.
     #[expect(clippy::unused_self, reason = "to have an area is the proof that it is mounted")]
     pub(crate) fn complete(
