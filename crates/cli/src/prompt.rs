@@ -120,9 +120,14 @@ pub(crate) fn value_or_nothing() -> Result<Option<Zeroizing<Vec<u8>>>, Error> {
     Ok((!typed.is_empty()).then(|| Zeroizing::new(typed.as_bytes().to_vec())))
 }
 
-/// The value of a secret that a project needs; nothing when the line is empty.
-pub(crate) fn value_of(path: &SecretPath, name: &str) -> Result<Option<Zeroizing<Vec<u8>>>, Error> {
-    let question = format!("{path} {name} (not shown; empty skips): ");
+/// The value of a secret that a project needs, once it is said at the same terminal where it may go; nothing when the line is
+/// empty.
+pub(crate) fn value_of(
+    path: &SecretPath,
+    name: &str,
+    aim: &str,
+) -> Result<Option<Zeroizing<Vec<u8>>>, Error> {
+    let question = format!("{aim}\n{path} {name} (not shown; empty skips): ");
     let typed = hidden(&question, "--yes, which leaves it missing")?;
     Ok((!typed.is_empty()).then(|| Zeroizing::new(typed.as_bytes().to_vec())))
 }

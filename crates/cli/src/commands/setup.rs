@@ -95,7 +95,7 @@ impl<'u> Setup<'u> {
             if !self.args.scan_only {
                 state.note(step, StepStatus::InProgress)?;
             }
-            let came = self.step(step, &found).await?;
+            let came = self.step(step, &found, proposer).await?;
             self.tell(step, &came);
             if !self.args.scan_only {
                 state.note(step, came.status)?;
@@ -126,17 +126,17 @@ impl<'u> Setup<'u> {
         }
     }
 
-    async fn step(&self, step: Step, found: &Scan) -> Result<Came, Error> {
+    async fn step(&self, step: Step, found: &Scan, proposer: &Proposer<'_>) -> Result<Came, Error> {
         match step {
             Step::Scan => Ok(scanned(found)),
-            Step::Propose => Ok(self.proposed(found)),
+            Step::Propose => Ok(self.proposed(found, proposer)),
             Step::Manifest => self.manifest(found),
-            Step::Provision => provision::run(self, found).await,
+            Step::Provision => Box::pin(provision::run(self, found)).await,
             Step::Doctor => self.examined().await,
         }
     }
 
-    fn proposed(&self, found: &Scan) -> Came {
+    fn proposed(&self, found: &Scan, proposer: &Proposer<'_>) -> Came {
         let rows: Vec<Vec<String>> =
             found.variables.iter().map(|(name, one)| cells(name, &one.judged)).collect();
         if !rows.is_empty() {
@@ -153,6 +153,7 @@ impl<'u> Setup<'u> {
         let row = |(name, one): (&String, &keyless_daemon::setup::Variable)| match &one.judged {
             Judged::Secret(proposal) => json!({
                 "variable": name, "path": proposal.path, "pattern": proposal.pattern, "to": proposal.to,
+                "locations": proposer.metadata(proposal, &[]).egress.map(|rule| rule.locations),
                 "used_in": texts(&one.used_in),
             }),
             Judged::Skip(why) => {

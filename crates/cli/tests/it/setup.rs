@@ -230,9 +230,10 @@ fn a_person_is_asked_before_anything_is_written_and_for_what_is_missing() {
         world.keyless(&["setup"]),
         &format!(
             "expect('personal/acme/api-key'); expect('secrets.toml? [y/N]'); say('y\\n')\n\
-             expect('ACME_API_KEY (not shown; empty skips): '); say({value:?} + '\\n')\n\
-             expect('hosts that may receive it (empty: none yet): '); say('no host!\\n')\n\
+             expect('ACME_API_KEY: hosts that may receive it (empty: none yet): '); say('no host!\\n')\n\
              expect('give names such as api.example.com'); say('api.acme.test\\n')\n\
+             expect('personal/acme/api-key may go to api.acme.test, into any part of a request.')\n\
+             expect('ACME_API_KEY (not shown; empty skips): '); say({value:?} + '\\n')\n\
              expect('every value is there'); expect('doctor'); finish(code=0)"
         ),
     );
@@ -240,6 +241,33 @@ fn a_person_is_asked_before_anything_is_written_and_for_what_is_missing() {
     world.keyless(&["secret", "validate", "--values"]).run().ok();
     let refused = world.keyless(&["setup", "--force"]).run();
     assert!(refused.exits(2).errors().contains("--yes"), "{}", refused.errors());
+}
+
+/// Nobody gives a value before they have seen where it may go: by the catalog's word, the secret's own, or their own.
+#[test]
+fn where_a_value_may_go_is_said_before_it_is_typed() {
+    let world = World::with_store();
+    let reads = "import os\nos.environ['GITHUB_TOKEN']\n";
+    world.home.write("operator/work/app.py", reads).unwrap();
+    let seen = setup(&world, &["--yes"]);
+    let came = phases(seen.exits(1));
+    let (_, _, data) = came.iter().find(|one| one.0 == "propose").unwrap();
+    let github = &data["variables"][0];
+    let hosts = github["to"].as_array().unwrap().iter().map(|host| host.as_str().unwrap());
+    let hosts = hosts.collect::<Vec<_>>().join(", ");
+    assert!(hosts.starts_with("api.github.com, github.com"), "{github}");
+    assert_eq!(github["locations"], json!(["basic", "header"]), "{github}");
+    let root = world.operator_file("work");
+    let value = world.github_token();
+    let again = ["setup", "--json", "--root", root.to_str().unwrap()];
+    at_a_terminal(
+        &world,
+        world.keyless(&again),
+        &format!(
+            "expect('may go to {hosts}, into basic, header of a request, as the catalog says.')\n\
+             expect('GITHUB_TOKEN (not shown; empty skips): '); say({value:?} + '\\n'); finish(code=0)"
+        ),
+    );
 }
 
 /// There is no store to be missed where there is nothing to put into it.
@@ -267,13 +295,15 @@ fn a_weak_value_is_asked_for_again_or_skipped() {
         world.keyless(&["setup"]),
         &format!(
             "expect('secrets.toml? [y/N]'); say('y\\n')\n\
+             expect('ACME_API_KEY: hosts that may receive it'); say('\\n')\n\
+             expect('personal/acme/api-key may go to no host yet'); expect('--to HOST')\n\
              expect('ACME_API_KEY (not shown; empty skips): '); say('changeme\\n')\n\
              expect('does not look like a secret'); expect('skip it: keyless secret add personal/acme/api-key')\n\
              expect('ACME_API_KEY (not shown; empty skips): '); say({value:?} + '\\n')\n\
+             expect('OTHER_API_KEY: hosts that may receive it'); say('api.other.test\\n')\n\
              expect('OTHER_API_KEY (not shown; empty skips): '); say('changeme\\n')\n\
-             expect('does not look like a secret')\n\
+             expect('does not look like a secret'); expect('may go to api.other.test')\n\
              expect('OTHER_API_KEY (not shown; empty skips): '); say('\\n')\n\
-             expect('ACME_API_KEY: hosts that may receive it'); say('\\n')\n\
              expect('1 value is missing: keyless secret add personal/other/api-key'); finish(code=1)"
         ),
     );
@@ -307,9 +337,9 @@ fn a_secret_without_a_value_gets_its_first_one() {
     assert!(seen.text().contains(&format!("keyless secret rotate {asked}")), "{}", seen.text());
     let value = world.another_value();
     let script = format!(
-        "expect('OTHER_API_KEY (not shown; empty skips): '); say({value:?} + '\\n')\n\
-         expect('ACME_API_KEY: hosts that may receive it'); say('\\n')\n\
-         expect('OTHER_API_KEY: hosts that may receive it'); say('\\n'); finish(code=0)"
+        "expect('ACME_API_KEY: hosts that may receive it'); say('\\n')\n\
+         expect('OTHER_API_KEY: hosts that may receive it'); say('\\n')\n\
+         expect('OTHER_API_KEY (not shown; empty skips): '); say({value:?} + '\\n'); finish(code=0)"
     );
     let root = world.operator_file("work");
     at_a_terminal(&world, world.keyless(&["setup", "--root", root.to_str().unwrap()]), &script);

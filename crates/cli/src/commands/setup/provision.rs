@@ -7,7 +7,7 @@ use std::{
 
 use keyless_core::{Code, Destination, EgressRule, Error, SecretPath};
 use keyless_daemon::{
-    AgreedBy, Operator, ci, counted, manifest_of, read_destinations,
+    AgreedBy, Operator, ci, counted, manifest_of, places_at, places_in_words, read_destinations,
     setup::{Import, Judged, Outcome, Proposer, Scan, Wish},
     vault::{Inventory, Manifest, Metadata, Providers, Row},
 };
@@ -63,8 +63,8 @@ pub(super) async fn run(setup: &Setup<'_>, found: &Scan) -> Result<Came, Error> 
     }
     let mut missing = self::missing(setup).await?;
     if !setup.args.yes && io::stdin().is_terminal() {
-        missing = from_person(missing, &operator, proposer).await?;
         hosts_from_person(setup, &operator, &known).await?;
+        missing = from_person(setup, missing, &operator, proposer, &known).await?;
     }
     let data = json!({ "imported": imported, "missing": missing.iter().map(|one| &one.path).collect::<Vec<_>>() });
     let told = |one: &Missing, kind: &str, count: usize| {
@@ -145,17 +145,98 @@ async fn from_file(
 
 /// Asks for each value that is missing; gives those that stay so.
 async fn from_person(
+    setup: &Setup<'_>,
     missing: Vec<Missing>,
     operator: &Operator,
     proposer: &Proposer<'_>,
+    known: &Providers,
 ) -> Result<Vec<Missing>, Error> {
+    let store = keyless_daemon::open_store(&setup.places).await?;
+    let stored = keyless_daemon::list_secrets(&store).await?;
     let mut still = Vec::new();
     for one in missing {
-        if !given_by_person(&one, operator, proposer).await? {
+        let own = stored.iter().find(|secret| secret.path == one.path);
+        let aim = Aim::of(&one, own.map(|secret| &secret.metadata), proposer, known)?;
+        if !given_by_person(&one, &aim, operator, proposer, known).await? {
             still.push(one);
         }
     }
     Ok(still)
+}
+
+/// Where a value may go that is about to be typed.
+struct Aim {
+    /// Told before it is.
+    words: String,
+    /// Hosts that the person has named for it, where nobody else does.
+    named: Vec<Destination>,
+}
+
+impl Aim {
+    /// By the secret's own rule, which counts where it has one, or the catalog's word on the variable; else the person is asked.
+    fn of(
+        one: &Missing,
+        own: Option<&Metadata>,
+        proposer: &Proposer<'_>,
+        known: &Providers,
+    ) -> Result<Self, Error> {
+        let path = &one.path;
+        let by_secret = own.and_then(|own| own.egress.clone()).map(|rule| (rule, "the secret"));
+        let by_catalog = || Some((one.by_catalog(proposer, &[]).egress?, "the catalog"));
+        if let Some((rule, whose)) = by_secret.or_else(by_catalog) {
+            let hosts = listed(&rule.to);
+            let places = places_in_words(&rule);
+            let words = format!("{path} may go to {hosts}, into {places}, as {whose} says.");
+            return Ok(Self { words, named: Vec::new() });
+        }
+        let named = hosts_of(&one.question())?;
+        let words = if named.is_empty() {
+            format!("{path} may go to no host yet: keyless secret set {path} --to HOST.")
+        } else {
+            let places = places_at(known, path, &named);
+            format!("{path} may go to {}, into {places}.", listed(&named))
+        };
+        Ok(Self { words, named })
+    }
+
+    /// What is known of the secret with that value.
+    fn metadata(
+        &self,
+        one: &Missing,
+        value: &[u8],
+        proposer: &Proposer<'_>,
+        known: &Providers,
+    ) -> Metadata {
+        let mut metadata = one.by_catalog(proposer, value);
+        if !self.named.is_empty() {
+            let mut rule = EgressRule::to(self.named.clone());
+            keyless_daemon::narrow(known, &one.path, &mut rule, Some(value));
+            metadata.egress = Some(rule);
+        }
+        metadata
+    }
+}
+
+impl Missing {
+    /// What the catalog says of its variable and of a value.
+    fn by_catalog(&self, proposer: &Proposer<'_>, value: &[u8]) -> Metadata {
+        match proposer.judge_name(self.variable.as_deref().unwrap_or_default()) {
+            Judged::Secret(proposal) => proposer.metadata(&proposal, value),
+            Judged::Skip(_) => Metadata::default(),
+        }
+    }
+
+    fn question(&self) -> String {
+        hosts_question(&self.path, self.variable.as_deref().unwrap_or_default())
+    }
+}
+
+fn hosts_question(path: &SecretPath, variable: &str) -> String {
+    format!("{path} {variable}: hosts that may receive it (empty: none yet): ")
+}
+
+fn listed(hosts: &[Destination]) -> String {
+    hosts.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
 /// Asks where the project's secrets may go that name no host: no session of `keyless run` has one of those.
@@ -172,10 +253,7 @@ async fn hosts_from_person(
             continue;
         }
         let name = secret.metadata.env.as_ref().map(ToString::to_string).unwrap_or_default();
-        let to = hosts_of(&format!(
-            "{} {name}: hosts that may receive it (empty: none yet): ",
-            secret.path
-        ))?;
+        let to = hosts_of(&hosts_question(&secret.path, &name))?;
         if !to.is_empty() {
             let mut rule = EgressRule::to(to);
             keyless_daemon::narrow(known, &secret.path, &mut rule, None);
@@ -200,17 +278,17 @@ fn hosts_of(question: &str) -> Result<Vec<Destination>, Error> {
 
 /// Asks for one value, again where what was typed is refused; `false` when the person skips it.
 async fn given_by_person(
-    Missing { path, variable, verb, .. }: &Missing,
+    one: &Missing,
+    aim: &Aim,
     operator: &Operator,
     proposer: &Proposer<'_>,
+    known: &Providers,
 ) -> Result<bool, Error> {
+    let Missing { path, variable, verb, .. } = one;
     let name = variable.as_deref().unwrap_or_default();
     loop {
-        let Some(value) = prompt::value_of(path, name)? else { return Ok(false) };
-        let metadata = match proposer.judge_name(name) {
-            Judged::Secret(proposal) => proposer.metadata(&proposal, &value),
-            Judged::Skip(_) => Metadata::default(),
-        };
+        let Some(value) = prompt::value_of(path, name, &aim.words)? else { return Ok(false) };
+        let metadata = aim.metadata(one, &value, proposer, known);
         let next = match operator.provide(path, metadata, value).await {
             Err(error) if error.code() == Code::ValueRefused => {
                 (error, "give another one, or skip it".to_owned())
