@@ -332,10 +332,11 @@ fn config(places: &Places, routes: &RouteArgs) -> Result<Config, Error> {
 
 /// What helps where a broker is not found as those of this version are.
 fn older_broker(older: &OlderBroker) -> String {
-    format!(
-        "{}: keyless lock ends it, and keyless unlock starts one of this version",
-        older.in_words()
-    )
+    let next = match older.status {
+        Some(_) => "keyless lock ends it, and keyless unlock starts one of this version",
+        None => &older.next(),
+    };
+    format!("{}: {next}", older.in_words())
 }
 
 /// An update of the program leaves the broker that runs as it is, with the faults that the update mends.

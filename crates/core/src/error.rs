@@ -223,7 +223,7 @@ codes! {
         "The request body is coded in a way that Keyless can't look into.";
     /// The broker is there and does not answer.
     BrokerHangs = "broker_hangs", "NL-E305", 503, Environment, Operator, true,
-        "end the process that the message names (kill), then keyless unlock; its sessions end with it",
+        "end the process that the message names (kill -KILL), then keyless unlock; its sessions end with it",
         "Keyless's broker does not answer.";
     /// Nobody listens where the broker should.
     BrokerNotRunning = "broker_not_running", "NL-E305", 503, Locked, Operator, true,

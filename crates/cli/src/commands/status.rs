@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use keyless_core::{Code, Error};
-use keyless_daemon::{Places, store_place};
+use keyless_daemon::{OlderBroker, Places, store_place};
 use serde_json::json;
 
 use super::{older_broker, other_version};
@@ -26,8 +26,9 @@ pub(super) async fn run(ui: &Ui) -> Result<ExitCode, Error> {
     for older in &older {
         ui.warn(older_broker(older));
     }
+    let hangs = older.iter().find(|older| older.status.is_none()).map(OlderBroker::next);
     if service.is_none() {
-        service = older.into_iter().next().map(|older| older.status);
+        service = older.into_iter().find_map(|older| older.status);
     }
     let found = opens(&places).await;
     let jail = match keyless_daemon::check_jail() {
@@ -51,8 +52,12 @@ pub(super) async fn run(ui: &Ui) -> Result<ExitCode, Error> {
         }
     };
     let broker = service.as_ref().map_or_else(
-        // Where there is nothing to lock none can run.
-        || if matches!(found, Ok(false)) { "none" } else { "locked" }.to_owned(),
+        || match &hangs {
+            Some(next) => format!("an older one does not answer: {next}"),
+            // Where there is nothing to lock none can run.
+            None if matches!(found, Ok(false)) => "none".to_owned(),
+            None => "locked".to_owned(),
+        },
         |status| {
             let rest = keyless_daemon::to_the_minute(status.locks_in_seconds);
             let (process, sessions) = (status.pid, status.sessions_in_words());

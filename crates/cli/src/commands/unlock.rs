@@ -118,12 +118,19 @@ pub(super) async fn lock(ui: &Ui) -> Result<ExitCode, Error> {
     // A broker that hangs keeps none of the others open.
     let alone = keyless_daemon::end_runs_alone(&places)?;
     // Nothing is said to be locked that an older one still has open.
-    let mut older_was_open = false;
+    let (mut older_was_open, mut hangs) = (false, None);
     for older in keyless_daemon::older_brokers(&places).await {
+        if older.status.is_none() {
+            hangs = Some(older.hangs());
+            continue;
+        }
         older_was_open |= keyless_daemon::lock_service(&older.socket).await?;
         ui.warn(format!("{}; it was ended too", older.in_words()));
     }
     let was_open = was_open? || older_was_open;
+    if let Some(hangs) = hangs {
+        return Err(hangs);
+    }
     let words = match (was_open, alone) {
         (true, 0) => "Locked.\n".to_owned(),
         (false, 0) => "It was locked already.\n".to_owned(),

@@ -429,6 +429,46 @@ fn an_older_broker_of_another_environment_is_told_and_locked() {
     assert_eq!(there(&["lock"]).run().ok(), "It was locked already.\n");
 }
 
+/// One that is stopped or stuck is told in time, with what ends it, and nothing is said to be locked that it may have open.
+#[test]
+fn an_older_broker_that_hangs_is_told_with_what_ends_it() {
+    let world = World::empty();
+    let other = world.home.root().join("tmp/other");
+    fs::create_dir(&other).unwrap();
+    let here = |words: &[&str]| {
+        world.keyless(words).env("KEYLESS_HOME", "").env("XDG_RUNTIME_DIR", &other)
+    };
+    here(&["init"]).run().ok();
+    let socket = world.home.root().join("home/.local/state/keyless/run/agent.sock");
+    fs::create_dir_all(socket.parent().unwrap()).unwrap();
+    // It takes connections, as the kernel does for one that is stopped, and no call.
+    let _listener = UnixListener::bind(&socket).unwrap();
+    let process = std::process::id();
+    let hangs = format!(
+        "an older keyless, process {process}, may have this store open, and has not answered within 5 s"
+    );
+    let ends = format!("kill -KILL {process} (its sessions end with it), then keyless unlock");
+    let told = |seen: &str| {
+        assert!(seen.contains(&hangs), "{seen}");
+        assert!(seen.contains(&ends), "{seen}");
+    };
+    let begun = std::time::Instant::now();
+    let seen = here(&["status"]).run();
+    assert!(seen.ok().contains(&format!("Broker:  an older one does not answer: {ends}")));
+    told(&seen.errors());
+    assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
+    told(&here(&["doctor", "--json"]).run().json()["data"]["checks"].to_string());
+    let unlocked = here(&["unlock"]).run();
+    unlocked.ok();
+    told(&unlocked.errors());
+    let locked = here(&["lock", "--json"]).run().json();
+    assert_eq!(locked["errors"][0]["code"], json!("broker_hangs"), "{locked}");
+    assert!(locked.to_string().contains(&hangs), "{locked}");
+    // What is there and answers was locked all the same.
+    let status = here(&["status", "--json"]).run().json();
+    assert_eq!(status["data"]["unlocked"], json!(false), "{status}");
+}
+
 /// What keeps the broker in the background from coming up is said by who started it, and by the doctor.
 #[test]
 fn why_no_broker_comes_up_is_told() {
@@ -754,7 +794,7 @@ fn a_broker_that_hangs_is_named_and_keeps_nobody_waiting() {
         let seen = world.keyless(words).without_passphrase().run();
         let said = seen.exits(7).errors();
         assert!(said.contains(&format!("from process {pid}")), "{words:?}: {said}");
-        assert!(said.contains("(kill)"), "{words:?}: {said}");
+        assert!(said.contains("(kill -KILL)"), "{words:?}: {said}");
     }
     // Once it goes on, it does what it was asked.
     rustix::process::kill_process(process, Signal::CONT).unwrap();

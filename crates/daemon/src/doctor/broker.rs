@@ -54,9 +54,9 @@ pub(super) async fn look(places: &Places, store: Openable) -> Vec<Check> {
         Ok(Some(status)) => checks.extend(running(&status)),
     }
     let older = service::older_brokers(places).await;
-    checks.extend(older.iter().map(|older| {
-        Check::warning("broker.version", older.in_words(), "keyless lock, then keyless unlock")
-    }));
+    checks.extend(
+        older.iter().map(|older| Check::warning("broker.version", older.in_words(), older.next())),
+    );
     let sockets = [places.agent_socket(), places.operator_socket(), places.nl_socket()];
     let open: Vec<Check> = sockets.iter().filter_map(|socket| openness(socket)).collect();
     if open.is_empty() {

@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// How long a broker that is well takes at most to say how it is; to lock, it waits two seconds for what is under way.
-const PATIENCE: Duration = Duration::from_secs(5);
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A session of the service; it ends when this is dropped.
 pub struct RemoteSession {
@@ -75,6 +75,37 @@ pub async fn status(socket: &Path) -> Result<Option<Status>, Error> {
         Ok(other) => Err(unexpected(&other)),
         Err(error) if error.code() == Code::Locked => Ok(None),
         Err(error) => Err(error),
+    }
+}
+
+/// What came of asking whoever listens at a socket how they are.
+pub(super) enum Asked {
+    Answered(Box<Status>),
+    /// Somebody is there and says nothing, in time.
+    Hangs {
+        process: Option<u64>,
+    },
+    /// Nobody, or nobody who can be asked that.
+    Nobody,
+}
+
+/// Asks whoever listens at a socket how they are, for as long as one that is well may take.
+pub(super) async fn ask(socket: &Path) -> Asked {
+    let mut connection = match connect_unix(socket).await {
+        Ok(connection) => connection,
+        // Those that wait for who takes no connection any more have filled its queue.
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+            return Asked::Hangs { process: None };
+        }
+        Err(_) => return Asked::Nobody,
+    };
+    let process = process_of(&connection).and_then(|process| u64::try_from(process).ok());
+    match call_within(PATIENCE, &mut connection, &Call::Status).await {
+        Ok(Answer::Status(status)) => Asked::Answered(Box::new(status)),
+        Err(error) if error.code() == Code::BrokerHangs => {
+            Asked::Hangs { process: process.filter(|process| *process > 0) }
+        }
+        _ => Asked::Nobody,
     }
 }
 
