@@ -292,7 +292,7 @@ async fn have_agreed(
     factor: &FactorArgs,
 ) -> Result<AgreedConfig, Error> {
     let leads = Leads::of(places, config);
-    let new = leads.new_lines(places, vault);
+    let new = leads.new_lines(places, vault).await?;
     if let Some(first) = new.first()
         && prompt::factor_file(factor).is_none()
     {
@@ -306,7 +306,7 @@ async fn have_agreed(
             return Err(Error::with(Code::ConfigUnagreed, words));
         }
     }
-    keyless_daemon::agree(places, vault, leads).await
+    Box::pin(keyless_daemon::agree(places, vault, leads)).await
 }
 
 /// Writes a new file for its owner alone; never over one that is there.

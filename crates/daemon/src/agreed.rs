@@ -3,9 +3,15 @@
 //! config.toml, sources.toml and the token catalog are files of the account, so a process of it that is in no jail can write
 //! them. Where they lead a value elsewhere than its secret says, or give one to a source, or say where tokens of a
 //! service go, or keep the store open for longer than was agreed to, they count once somebody who has the factor has agreed: a command that opens the store shows what is new.
-//! A broker that runs takes up nothing else. What was agreed to stands beside them, sealed with the vault's key.
+//! A broker that runs takes up nothing else. What was agreed to stands beside them, sealed with the vault's key; for how long the store
+//! stays open stands in the store as well, so that a file which is taken away, or put back, loosens nothing.
 
-use std::{collections::BTreeSet, fs, io, ops::Deref, path::PathBuf};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs, io,
+    ops::Deref,
+    path::PathBuf,
+};
 
 use data_encoding::HEXLOWER;
 use keyless_core::{
@@ -42,12 +48,43 @@ impl Agreed {
         serde_json::from_slice(&text).unwrap_or_default()
     }
 
+    /// The same, if the vault vouches for it, and what the store has.
+    fn with(places: &Places, voucher: &Voucher, window: AgreedWindow) -> BTreeSet<String> {
+        let AgreedWindow(window) = window;
+        Self::of(places, voucher).into_iter().chain(window).collect()
+    }
+
     /// The same, if the vault vouches for it.
     fn of(places: &Places, voucher: &Voucher) -> BTreeSet<String> {
         let Self { lines, seal } = Self::read(places);
         let seal = HEXLOWER.decode(seal.as_bytes()).unwrap_or_default();
         if voucher.fits(&sealed_bytes(&lines), &seal) { lines } else { BTreeSet::new() }
     }
+}
+
+/// The line of how long the store stays open that was agreed to last, as the store has it: by the home, of those that share one.
+pub(crate) struct AgreedWindow(Option<String>);
+
+impl AgreedWindow {
+    pub(crate) async fn of(vault: &Vault) -> Result<Self, Error> {
+        let kept = by_home(Box::pin(vault.agreed()).await?.as_deref());
+        Ok(Self(kept.get(vault.store().audit_chain()).cloned()))
+    }
+
+    async fn keep(vault: &Vault, line: &str) -> Result<(), Error> {
+        let home = vault.store().audit_chain().to_owned();
+        vault
+            .keep_agreed(|kept| {
+                let mut all = by_home(kept);
+                all.insert(home, line.to_owned());
+                serde_json::to_string(&all).expect("lines are plain data")
+            })
+            .await
+    }
+}
+
+fn by_home(kept: Option<&str>) -> BTreeMap<String, String> {
+    kept.and_then(|kept| serde_json::from_str(kept).ok()).unwrap_or_default()
 }
 
 /// By whose word it is that something was agreed to.
@@ -120,8 +157,9 @@ impl Leads {
     }
 
     /// The lines of it that nobody has agreed to yet.
-    pub fn new_lines(&self, places: &Places, vault: &Vault) -> Vec<String> {
-        lacking(&self.lines, &Agreed::of(places, &vault.agreement_voucher()))
+    pub async fn new_lines(&self, places: &Places, vault: &Vault) -> Result<Vec<String>, Error> {
+        let window = AgreedWindow::of(vault).await?;
+        Ok(lacking(&self.lines, &Agreed::with(places, &vault.agreement_voucher(), window)))
     }
 }
 
@@ -159,12 +197,8 @@ fn has_new_window(lines: &BTreeSet<String>, agreed: &BTreeSet<String>) -> bool {
     windows.any(|line| !agreed.contains(line) && (was_said || Some(line) != usual.as_ref()))
 }
 
-fn refuse_lacking(
-    lines: &BTreeSet<String>,
-    places: &Places,
-    voucher: &Voucher,
-) -> Result<(), Error> {
-    match lacking(lines, &Agreed::of(places, voucher)).first() {
+fn refuse_lacking(lines: &BTreeSet<String>, agreed: &BTreeSet<String>) -> Result<(), Error> {
+    match lacking(lines, agreed).first() {
         None => Ok(()),
         Some(line) => {
             Err(Error::with(Code::ConfigUnagreed, SafeText::default().as_they_wrote(line)))
@@ -198,17 +232,23 @@ pub fn may_lack_agreement(places: &Places, config: &Config) -> bool {
 }
 
 /// Refuses `config` where it, or sources.toml, needs agreement that nobody has given. Blocks.
-pub fn check_agreed(places: &Places, vault: &Vault, config: Config) -> Result<AgreedConfig, Error> {
-    check(places, &vault.agreement_voucher(), config)
+pub async fn check_agreed(
+    places: &Places,
+    vault: &Vault,
+    config: Config,
+) -> Result<AgreedConfig, Error> {
+    check(places, &vault.agreement_voucher(), AgreedWindow::of(vault).await?, config)
 }
 
 /// As [`check_agreed`], by the vault's word alone.
 pub(crate) fn check(
     places: &Places,
     voucher: &Voucher,
+    window: AgreedWindow,
     config: Config,
 ) -> Result<AgreedConfig, Error> {
-    refuse_lacking(&needed(places, &config), places, voucher).map(|()| AgreedConfig(config))
+    let agreed = Agreed::with(places, voucher, window);
+    refuse_lacking(&needed(places, &config), &agreed).map(|()| AgreedConfig(config))
 }
 
 /// The same of what these sources are given, as they were read: they are what is used.
@@ -218,17 +258,24 @@ pub(crate) fn check_sources(
     sources: &RouterConfig,
 ) -> Result<(), Error> {
     let lines = sources.given_out().into_iter().collect();
-    refuse_lacking(&lines, places, &vault.agreement_voucher())
+    refuse_lacking(&lines, &Agreed::of(places, &vault.agreement_voucher()))
 }
 
 /// Takes what was shown as agreed to, on record where it is new.
 pub async fn agree(places: &Places, vault: &Vault, leads: Leads) -> Result<AgreedConfig, Error> {
     let log = audit_log(vault);
     let Leads { lines, config } = leads;
-    let agreed = Agreed::of(places, &vault.agreement_voucher());
+    let window = AgreedWindow::of(vault).await?;
+    let kept = window.0.clone();
+    let agreed = Agreed::with(places, &vault.agreement_voucher(), window);
     let new = lacking(&lines, &agreed);
     // What is tighter needs nobody's word, and is what counts from now on.
-    if new.is_empty() && !has_new_window(&lines, &agreed) {
+    let is_settled = new.is_empty() && !has_new_window(&lines, &agreed);
+    // What stood in the file alone, by an older Keyless, is kept in the store as well.
+    let said = lines.iter().find(|line| Window::of_line(line).is_some());
+    let is_kept =
+        kept.as_ref() == said || !agreed.iter().any(|line| Window::of_line(line).is_some());
+    if is_settled && is_kept {
         return Ok(AgreedConfig(config));
     }
     for line in new {
@@ -241,10 +288,49 @@ pub async fn agree(places: &Places, vault: &Vault, leads: Leads) -> Result<Agree
         entry.detail.note = Some("agreed to".to_owned());
         log.append(entry).await?;
     }
+    if let Some(line) = said {
+        Box::pin(AgreedWindow::keep(vault, line)).await?;
+    }
     let seal = HEXLOWER.encode(&vault.agreement_voucher().seal(&sealed_bytes(&lines)));
     let text = serde_json::to_vec_pretty(&Agreed { lines, seal }).map_err(io::Error::from);
     let file = places.agreed_file();
     text.and_then(|text| write_whole(&file, &text, 0o600))
         .map_err(|error| unusable(&file, &error))?;
     Ok(AgreedConfig(config))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scene::Scene;
+
+    /// A window that an older Keyless has in the file alone is in the store once it is seen again; one that is usual, and was
+    /// never spoken of, is not.
+    #[tokio::test]
+    async fn what_was_agreed_to_is_kept_in_the_store() {
+        let Scene { vault, folder, .. } = Scene::new().await;
+        let places = Places::below(folder.path());
+        let config = |text: &str| -> Config { toml::from_str(text).unwrap() };
+        let agreed = async |text: &str| {
+            let leads = Leads::of(&places, config(text));
+            let new = leads.new_lines(&places, &vault).await.unwrap();
+            agree(&places, &vault, leads).await.unwrap();
+            (new.len(), AgreedWindow::of(&vault).await.unwrap().0)
+        };
+        assert_eq!(agreed("").await, (0, None));
+        let strict = config("[unlock]\nprofile = 'strict'").unlock.window(None).unwrap().line();
+        let lines = BTreeSet::from([strict.clone()]);
+        let seal = HEXLOWER.encode(&vault.agreement_voucher().seal(&sealed_bytes(&lines)));
+        let text = serde_json::to_vec(&Agreed { lines, seal }).unwrap();
+        fs::create_dir_all(places.agreed_file().parent().unwrap()).unwrap();
+        fs::write(places.agreed_file(), text).unwrap();
+        assert_eq!(agreed("[unlock]\nprofile = 'strict'").await, (0, Some(strict)));
+        fs::remove_file(places.agreed_file()).unwrap();
+        assert!(check_agreed(&places, &vault, config("")).await.is_err());
+        let tight = "[unlock]\nprofile = 'strict'\nwindow = '5m'";
+        let tighter = config(tight).unlock.window(None).unwrap().line();
+        assert_eq!(agreed(tight).await, (0, Some(tighter)));
+        let (new, kept) = agreed("").await;
+        assert_eq!((new, kept.unwrap().contains("window 28800")), (1, true));
+    }
 }

@@ -35,7 +35,7 @@ use self::{
     request::{Credential, headers, send, target},
 };
 use crate::{
-    agreed::{self, AgreedBy, AgreedConfig},
+    agreed::{self, AgreedBy, AgreedConfig, AgreedWindow},
     broker::agent,
     config::Config,
     egress_door::engine_config,
@@ -188,9 +188,10 @@ impl LivenessChecks {
 
     async fn in_force(&self, vault: &Vault) -> Result<(Providers, AgreedConfig), Error> {
         let (places, voucher) = (self.places.clone(), vault.agreement_voucher());
+        let window = AgreedWindow::of(vault).await?;
         let read = move || {
             let config = Config::load(&places.config_file())?;
-            let config = agreed::check(&places, &voucher, config)?;
+            let config = agreed::check(&places, &voucher, window, config)?;
             Ok((providers(&places, AgreedBy::Vault(&voucher))?, config))
         };
         spawn_blocking(read).await.map_err(|_| Error::from(Code::Internal))?

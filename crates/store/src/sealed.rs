@@ -20,6 +20,7 @@ const SIZED: &[(&str, &[&str])] = &[
     ("secrets", &["path", "metadata", "created_at", "updated_at", "removed_at"]),
     ("versions", &["path", "nonce", "ciphertext", "created_at"]),
     ("commitment", &["mac"]),
+    ("vault", &["agreed"]),
 ];
 
 /// That a vault was made here, and when.
@@ -29,6 +30,8 @@ pub struct HeaderRow {
     pub format: u32,
     /// When.
     pub created_at: Timestamp,
+    /// What was agreed to of how long it stays open.
+    pub agreed: Option<String>,
 }
 
 /// The vault key, wrapped for one factor.
@@ -164,6 +167,11 @@ impl Writing {
             .bind(row.format)
             .bind(row.created_at.to_string());
         self.run(insert).await.map(drop)
+    }
+
+    /// Puts what was agreed to into the vault's header.
+    pub async fn put_agreed(&mut self, agreed: &str) -> Result<(), StoreError> {
+        self.run(query("UPDATE vault SET agreed = $1").bind(agreed)).await.map(drop)
     }
 
     /// Puts an envelope in place of the one of its kind.
@@ -354,7 +362,7 @@ async fn refuse_oversized(connection: &mut Connection) -> Result<(), StoreError>
 }
 
 async fn read_header(connection: &mut Connection) -> Result<Option<HeaderRow>, StoreError> {
-    let header = query("SELECT format, created_at FROM vault").fetch_optional(connection);
+    let header = query("SELECT format, created_at, agreed FROM vault").fetch_optional(connection);
     header.await?.as_ref().map(header_row).transpose()
 }
 
@@ -365,7 +373,11 @@ async fn read_envelopes(connection: &mut Connection) -> Result<Vec<EnvelopeRow>,
 }
 
 fn header_row(row: &Row) -> Result<HeaderRow, StoreError> {
-    Ok(HeaderRow { format: row.number(0, "vault")?, created_at: time(row, 1, "vault")? })
+    Ok(HeaderRow {
+        format: row.number(0, "vault")?,
+        created_at: time(row, 1, "vault")?,
+        agreed: row.try_get(2)?,
+    })
 }
 
 fn envelope_row(row: &Row) -> Result<EnvelopeRow, StoreError> {

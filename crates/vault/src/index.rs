@@ -32,6 +32,8 @@ pub(crate) const FORMAT: u32 = 1;
 #[derive(Debug, Default)]
 pub(crate) struct Index {
     pub(crate) generation: u64,
+    /// What was agreed to of how long the store stays open.
+    pub(crate) agreed: Option<String>,
     pub(crate) secrets: BTreeMap<SecretPath, Indexed>,
     /// What [`Index::listed`] gives, once it was asked.
     listed: OnceLock<Arc<[Secret]>>,
@@ -71,7 +73,8 @@ impl Index {
 
     /// Reads the rows without a key: what they say, though nothing vouches for it.
     pub(crate) fn read_unverified(rows: &Rows, generation: u64) -> Result<Self, Error> {
-        let mut index = Self { generation, ..Self::default() };
+        let agreed = rows.header.as_ref().and_then(|header| header.agreed.clone());
+        let mut index = Self { generation, agreed, ..Self::default() };
         for row in &rows.secrets {
             index.secrets.insert(row.path.clone(), Indexed::read(row)?);
         }
@@ -204,6 +207,11 @@ fn mac(rows: &Rows, generation: u64, key: &VaultKey) -> Hmac<Sha256> {
         encoder.number(row.current.unwrap_or(0).into());
         encoder.text(&row.removed_at.map(|at| at.to_string()).unwrap_or_default());
     }
+    // No path is called so.
+    if let Some(agreed) = rows.header.as_ref().and_then(|header| header.agreed.as_ref()) {
+        encoder.text("agreed");
+        encoder.text(agreed);
+    }
     encoder.0
 }
 
@@ -272,7 +280,7 @@ mod tests {
             created_at: at,
         };
         Rows {
-            header: Some(HeaderRow { format: 1, created_at: at }),
+            header: Some(HeaderRow { format: 1, created_at: at, agreed: Some("{}".to_owned()) }),
             envelopes: vec![EnvelopeRow {
                 kind: "passphrase".to_owned(),
                 parameters: "{}".to_owned(),
@@ -304,12 +312,16 @@ mod tests {
     fn every_kind_of_change_is_found() {
         type Change = fn(&mut Rows, Timestamp);
         let later = Timestamp::from_second(1).unwrap();
-        let changes: [(&str, Change); 19] = [
+        let changes: [(&str, Change); 21] = [
             ("no commitment", |rows, _| rows.commitment = None),
             ("generation", |rows, _| rows.commitment.as_mut().unwrap().generation = 4),
             ("mac", |rows, _| rows.commitment.as_mut().unwrap().mac[0] ^= 1),
             ("short mac", |rows, _| rows.commitment.as_mut().unwrap().mac.truncate(8)),
             ("no header", |rows, _| rows.header = None),
+            ("no agreement", |rows, _| rows.header.as_mut().unwrap().agreed = None),
+            ("agreement", |rows, _| {
+                rows.header.as_mut().unwrap().agreed = Some(String::new());
+            }),
             ("no envelope", |rows, _| rows.envelopes.clear()),
             ("envelope", |rows, _| rows.envelopes[0].wrapped[0] ^= 1),
             ("newest version gone", |rows, _| drop(rows.versions.remove(1))),

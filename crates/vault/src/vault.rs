@@ -25,6 +25,7 @@ use zeroize::Zeroizing;
 
 use self::{
     at_source::AtSources,
+    change::Change,
     locking::{KeyPlace, LastUse, Reopening},
 };
 pub use self::{
@@ -86,6 +87,29 @@ impl Vault {
     pub async fn check(&self) -> Result<(), Error> {
         self.seen.lock().await.mark = None;
         self.index().await.map(|_| ())
+    }
+
+    /// What was agreed to of how long the store stays open, in the words of who keeps it here, by the index's own commitment: it can't
+    /// be taken away, nor put back without all of the store. While the vault is locked it is what was verified last.
+    pub async fn agreed(&self) -> Result<Option<String>, Error> {
+        if !self.is_open() {
+            return Ok(self.seen.lock().await.index.agreed.clone());
+        }
+        Ok(self.index().await?.agreed.clone())
+    }
+
+    /// Keeps what `agree` makes of what was agreed to before.
+    pub async fn keep_agreed(
+        &self,
+        agree: impl FnOnce(Option<&str>) -> String,
+    ) -> Result<(), Error> {
+        self.mutate(Entries::untold(), |index| {
+            let before = index.agreed.as_deref();
+            let agreed = agree(before);
+            let is_new = before != Some(agreed.as_str());
+            Ok((is_new.then_some(Change::PutAgreed(agreed)).into_iter().collect(), ()))
+        })
+        .await
     }
 
     /// Vouches for the audit log; give it to `AuditLog::start` and `audit_verify`.

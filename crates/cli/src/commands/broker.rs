@@ -43,7 +43,7 @@ async fn serve(ui: &Ui, args: BrokerArgs) -> Result<ExitCode, Error> {
     let vault = keyless_daemon::open_vault(store, factor).await?;
     let config = if args.factor_stdin {
         // Whoever unlocked it was asked.
-        keyless_daemon::check_agreed(&places, &vault, config)?
+        keyless_daemon::check_agreed(&places, &vault, config).await?
     } else {
         have_agreed(&places, &vault, config, &args.factor).await?
     };

@@ -226,6 +226,8 @@ fn a_strict_profile_is_lifted_by_who_has_the_factor() {
     let asked = |window: &str| {
         format!("expect({window:?}); expect('Is that yours?'); say('n\\n'); finish(code=4)")
     };
+    let kept = world.sqlite_says("SELECT agreed FROM vault");
+    assert!(kept.contains("window 900, longest 3600, idle 300, asks per-call"), "{kept}");
     for (loose, window) in [
         ("", "[unlock] window 28800, longest 86400, idle never, asks never"),
         (
@@ -245,7 +247,26 @@ fn a_strict_profile_is_lifted_by_who_has_the_factor() {
     config("[unlock]\nprofile = \"strict\"\n");
     unlock(&asked("window 900"));
     config("");
+    // Nor is it lifted by who takes away what was agreed to, or the vault's word on it.
+    let agreed = world.home.keyless_home().join("agreed.json");
+    fs::remove_file(&agreed).unwrap();
+    unlock(&asked("window 28800"));
+    fs::write(&agreed, "{\"lines\": [], \"seal\": \"00\"}").unwrap();
+    unlock(&asked("window 28800"));
     unlock("expect('Is that yours?'); say('y\\n'); expect('Unlocked for 8 h'); finish(code=0)");
     world.keyless(&["lock"]).run().ok();
     unlock("expect('Unlocked for 8 h'); finish(code=0)");
+    world.keyless(&["lock"]).run().ok();
+    // An older one that is put back is no word of today's.
+    let loose = fs::read(&agreed).unwrap();
+    config("[unlock]\nprofile = \"strict\"\n");
+    unlock("expect('Unlocked for 15 min'); finish(code=0)");
+    world.keyless(&["lock"]).run().ok();
+    fs::write(&agreed, loose).unwrap();
+    config("");
+    unlock(&asked("window 28800"));
+    // In the store it is what the vault has committed to.
+    world.sqlite("UPDATE vault SET agreed = NULL");
+    let seen = world.keyless(&["unlock"]).run();
+    assert!(seen.exits(6).errors().contains("changed"), "{}", seen.errors());
 }

@@ -235,16 +235,19 @@ async fn follow_config(service: Arc<Service>, mut watcher: Watcher) {
         files.extend(loaded.iter().flat_map(|config| config.egress.files()));
         watcher.watch(files.clone()).await;
         let change = watcher.changed().await;
-        let reloaded = Config::load(&service.places.config_file()).and_then(|config| {
-            let config = check_agreed(&service.places, service.broker.vault(), config)?;
-            service.broker.reload(&config)
-        });
+        let reloaded = taken_up(&service).await;
         let who = agent("broker", "broker");
         // What can't be written stops what agents do, not what the operator has said.
         let entry = reload::entry(who, &change, &files, reloaded.as_ref().err());
         let _ = service.broker.log().append(entry).await;
         *service.config_problem.lock() = reloaded.err().map(|error| error.message());
     }
+}
+
+async fn taken_up(service: &Service) -> Result<(), Error> {
+    let config = Config::load(&service.places.config_file())?;
+    let config = check_agreed(&service.places, service.broker.vault(), config).await?;
+    service.broker.reload(&config)
 }
 
 /// Conversations of the tools in one jail, which must not take the descriptors of everybody else. A

@@ -42,6 +42,7 @@ pub(super) const MIGRATIONS: &[Migration] = &[
     Migration::of_both(include_str!("../../migrations/0065_attestations_seen.sql")),
     Migration::of_both(include_str!("../../migrations/0066_messages_begun.sql")),
     Migration::of_both(include_str!("../../migrations/0067_messages_begun_lean.sql")),
+    Migration::of_both(include_str!("../../migrations/0068_agreed.sql")),
 ];
 
 #[expect(clippy::cast_possible_wrap, reason = "a handful")]

@@ -50,7 +50,8 @@ impl Vault {
         })
         .await?;
         let vault = Self::around(store, key, Index::default());
-        vault.put_first_rows(&HeaderRow { format: FORMAT, created_at: now }, envelopes).await?;
+        let header = HeaderRow { format: FORMAT, created_at: now, agreed: None };
+        vault.put_first_rows(&header, envelopes).await?;
         Ok((vault, phrase))
     }
 

@@ -10,6 +10,7 @@ use crate::index::{Index, commit_to};
 pub(super) enum Change {
     InsertSecret(SecretRow),
     InsertVersion(VersionRow),
+    PutAgreed(String),
     PutEnvelope(EnvelopeRow),
     RemoveSecret(SecretPath),
     RemoveVersion(SecretPath, u32),
@@ -54,6 +55,7 @@ async fn carry_out(writing: &mut Writing, change: Change) -> Result<(), Error> {
     let done = match change {
         Change::InsertSecret(row) => writing.insert_secret(&row).await,
         Change::InsertVersion(row) => writing.insert_version(&row).await,
+        Change::PutAgreed(agreed) => writing.put_agreed(&agreed).await,
         Change::PutEnvelope(row) => writing.put_envelope(&row).await,
         Change::RemoveVersion(path, version) => writing.remove_version(&path, version).await,
         Change::RemoveSecret(path) => writing.remove_secret(&path).await,

@@ -45,7 +45,10 @@ async fn pass(places: &Places, mut door: Door) -> Result<Option<Vault>, Error> {
         match door.press(press) {
             None => {}
             Some(Act::Enter) => {
-                return made.map(|vault| with_sources(vault, places)).transpose();
+                return match made {
+                    Some(vault) => with_sources(vault, places).await.map(Some),
+                    None => Ok(None),
+                };
             }
             Some(Act::Leave) => return Ok(None),
             Some(Act::Create { passphrase, places: kinds }) => {
@@ -69,12 +72,12 @@ async fn pass(places: &Places, mut door: Door) -> Result<Option<Vault>, Error> {
 async fn unlock(places: &Places, passphrase: Zeroizing<String>) -> Result<Vault, Error> {
     let (_, store) = open_store().await?;
     let factor = Factor::Passphrase(Passphrase::new(passphrase));
-    with_sources(keyless_daemon::open_vault(store, factor).await?, places)
+    with_sources(keyless_daemon::open_vault(store, factor).await?, places).await
 }
 
-fn with_sources(vault: Vault, places: &Places) -> Result<Vault, Error> {
+async fn with_sources(vault: Vault, places: &Places) -> Result<Vault, Error> {
     let config = Config::load(&places.config_file())?;
-    let config = keyless_daemon::check_agreed(places, &vault, config)?;
+    let config = keyless_daemon::check_agreed(places, &vault, config).await?;
     keyless_daemon::with_sources(vault, places, &config)
 }
 
