@@ -25,6 +25,7 @@ use crate::{
     Handle, HandleError, TemplatePart,
     agent::AgentUri,
     database::{DATABASE_PROVIDER, DATABASE_SERVICE, DATABASE_WRITE},
+    json_object::object,
     nl_message::{NL_VERSION, is_id},
     parse_template,
 };
@@ -52,6 +53,7 @@ pub struct ActionRequest {
     /// The agent's own name for this request, for idempotency.
     pub request_id: String,
     /// Who asks, as they say.
+    #[serde(deserialize_with = "object")]
     pub agent: AgentClaim,
     /// What is to be done.
     pub action: Action,

@@ -27,6 +27,7 @@ pub use self::{
 use crate::{
     action::{ActionType, UnknownActionType},
     agent::{AgentUri, InstanceId},
+    json_object::{object, objects},
     nl_message::Profile,
 };
 
@@ -50,8 +51,10 @@ pub struct Grant {
     /// Who issued it.
     pub organization_id: String,
     /// Which person, or what, made it.
+    #[serde(deserialize_with = "object")]
     pub granted_by: GrantedBy,
     /// What it permits: each on its own.
+    #[serde(deserialize_with = "objects")]
     pub permissions: Vec<Permission>,
     /// Whether it can be taken back.
     #[serde(default = "yes")]
@@ -70,6 +73,7 @@ pub struct Permission {
     /// Which secrets.
     pub secrets: Vec<SecretPattern>,
     /// When and where.
+    #[serde(deserialize_with = "object")]
     pub conditions: Conditions,
 }
 

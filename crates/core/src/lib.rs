@@ -41,6 +41,7 @@ pub mod threat;
 // What is told and what is written down
 pub mod audit;
 mod error;
+mod json_object;
 mod json_size;
 pub mod nl_message;
 mod reply;

@@ -99,6 +99,14 @@ pub fn annotate_log(log: &AuditLog, config: &Config) {
     annotate(log, config, config.nl.profile);
 }
 
+/// The same of a proxy, which does not ask about the clock: the unit that it runs under kills who makes that system call.
+pub(crate) fn annotate_proxys_log(log: &AuditLog, config: &Config) {
+    if let Ok(marks) = config.marks() {
+        let profile = Some(config.nl.profile);
+        log.annotate(Annotations { profile, clock_lost: false, marks });
+    }
+}
+
 fn annotate(log: &AuditLog, config: &Config, profile: Profile) {
     if let Ok(marks) = config.marks() {
         let (profile, clock_lost) = (Some(profile), in_step() == Some(false));

@@ -90,7 +90,7 @@ struct Entrance {
     ids: Arc<Ids>,
     known: Arc<LastKnown>,
     sealer: Option<Arc<dyn HeadSealer>>,
-    annotations: RwLock<Annotations>,
+    annotations: Arc<RwLock<Annotations>>,
 }
 
 impl AuditLog {
@@ -106,7 +106,7 @@ impl AuditLog {
             let thread = thread::Builder::new().name("audit-writer".to_owned());
             let _ = thread.spawn(move || runtime.block_on(writer.run()));
         }
-        let annotations = RwLock::default();
+        let annotations = Arc::clone(&store.annotations);
         Self(Arc::new(Entrance { queue, ids, known, sealer, annotations }))
     }
 
@@ -139,7 +139,7 @@ impl AuditLog {
         answer.await.map_err(|_| unavailable())?
     }
 
-    /// What is noted in entries from now on, beside what happened.
+    /// What is noted in entries from now on, beside what happened: of all logs of this [`Store`].
     pub fn annotate(&self, annotations: Annotations) {
         *self.0.annotations.write() = annotations;
     }

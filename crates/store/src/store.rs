@@ -15,6 +15,9 @@ use std::{
     sync::Arc,
 };
 
+use keyless_core::audit::Annotations;
+use parking_lot::RwLock;
+
 pub(crate) use self::chain::OwnChain;
 pub(crate) use self::error::{IO_FAILS, LOG_TAMPERED, READ_ONLY};
 pub(crate) use self::server::apart;
@@ -34,6 +37,8 @@ pub struct Store {
     pub(crate) chain: Arc<OwnChain>,
     /// Where closed parts of it are kept.
     pub(crate) segments: Arc<Path>,
+    /// What is noted in entries of it.
+    pub(crate) annotations: Arc<RwLock<Annotations>>,
     place: Arc<StorePlace>,
 }
 
@@ -89,7 +94,7 @@ impl Store {
         let pool = Pool::Sqlite(file::connect(&file, options).await?);
         let chain = Arc::new(OwnChain::only());
         let segments = file.with_file_name("audit").into();
-        Ok(Self { pool, chain, segments, place: Arc::new(StorePlace::File(file)) })
+        Ok(Self::around(pool, chain, segments, StorePlace::File(file)))
     }
 
     async fn on_server(server: Box<Server>, absent: server::Absent) -> Result<Self, StoreError> {
@@ -97,7 +102,12 @@ impl Store {
         let chain = Arc::new(OwnChain::of_home(server.home(), &database)?);
         let segments = server.home().join("audit").join(chain.name()).into();
         let pool = Pool::Postgres(pool);
-        Ok(Self { pool, chain, segments, place: Arc::new(StorePlace::Server(server)) })
+        Ok(Self::around(pool, chain, segments, StorePlace::Server(server)))
+    }
+
+    fn around(pool: Pool, chain: Arc<OwnChain>, segments: Arc<Path>, place: StorePlace) -> Self {
+        let annotations = Arc::default();
+        Self { pool, chain, segments, annotations, place: Arc::new(place) }
     }
 
     /// Closes the connections of all clones; a file's write-ahead log is folded into it, unless another process has

@@ -252,14 +252,16 @@ fn about_the_log(world: &World) -> Vec<(&'static str, Value)> {
     signed.chain(tokens).chain([("log-verification", verified)]).collect()
 }
 
-/// The rules that are bundled.
-fn rules() -> Vec<(&'static str, Value)> {
+/// The rules that are bundled, and those in force as they are told.
+fn rules(world: &World) -> Vec<(&'static str, Value)> {
     let files = [
         include_str!("../../../core/data/nl_deny_rules.json"),
         include_str!("../../../core/data/keyless_deny_rules.json"),
     ];
     let rows = files.into_iter().flat_map(|file| serde_json::from_str::<Vec<Value>>(file).unwrap());
-    rows.map(|rule| ("deny-rule", rule)).collect()
+    let told = world.keyless(&["guard", "rules", "--json"]).run().data()["rules"].clone();
+    let told = told.as_array().unwrap().clone().into_iter().map(|rule| ("rule-in-force", rule));
+    rows.map(|rule| ("deny-rule", rule)).chain(told).collect()
 }
 
 #[test]
@@ -308,7 +310,7 @@ fn what_the_binary_says_fits() {
         cases.push(("agent", one.get("aid").unwrap_or(one).clone()));
     }
     cases.extend(about_the_log(&world));
-    cases.extend(rules());
+    cases.extend(rules(&world));
     cases.extend(world.log().into_iter().map(|entry| ("audit-entry", entry)));
     assert!(cases.len() > 15, "{}", cases.len());
     let cases: Vec<Value> = cases

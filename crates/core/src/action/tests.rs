@@ -50,6 +50,30 @@ fn actions() -> Vec<Value> {
     ]
 }
 
+/// By their place the items of a list would be bounds that nobody has named.
+#[test]
+fn a_list_is_no_object() {
+    let exec = json!({ "type": "exec", "template": "true {{nl:A}}" });
+    let delegate = |scope: Value, done: &Value| {
+        json!({
+            "type": "delegate", "delegate_to": "nl://acme.test/b/1.0.0",
+            "delegated_action": done, "delegation_scope": scope
+        })
+    };
+    let scope = json!({ "secrets": ["A"] });
+    assert!(Action::from_json(delegate(scope.clone(), &exec)).is_ok());
+    assert!(Action::from_json(delegate(json!([["A"], 1, 60]), &exec)).is_err());
+    assert!(Action::from_json(delegate(scope, &json!(["exec", "true"]))).is_err());
+    for context in [json!([]), json!(["shop"])] {
+        let mut action = exec.clone();
+        action["context"] = context;
+        assert!(Action::from_json(action).is_err());
+    }
+    let mut empty = exec;
+    empty["context"] = Value::Null;
+    assert!(Action::from_json(empty).is_ok());
+}
+
 #[test]
 fn what_runs_a_command_has_one() {
     for action in actions() {

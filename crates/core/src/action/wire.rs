@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::{
     Action, ActionContext, ActionType, Deed, DelegationScope, TIMEOUT_RANGE, TemplateSource,
 };
-use crate::HandleError;
+use crate::{HandleError, json_object::maybe_object};
 
 /// Why an object is not an action.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -86,11 +86,11 @@ pub(super) struct WireAction {
     credentials_ref: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     delegate_to: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "maybe_object")]
     delegated_action: Option<Box<Action>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "maybe_object")]
     delegation_scope: Option<DelegationScope>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "maybe_object")]
     context: Option<ActionContext>,
     #[serde(skip_serializing_if = "Option::is_none")]
     purpose: Option<String>,

@@ -166,6 +166,24 @@ fn the_specifications_objects_come_back_as_they_went_in() {
     assert!(serde_json::from_value::<Grant>(negative).is_err());
 }
 
+/// By their place two dates are a permission without a limit, and without a person.
+#[test]
+fn a_list_is_no_object() {
+    let refused = |change: &dyn Fn(&mut Value)| {
+        let mut grant = of_section_8_2();
+        change(&mut grant);
+        serde_json::from_value::<Grant>(grant).unwrap_err().to_string()
+    };
+    let dates = json!(["2026-02-08T10:00:00Z", "2026-02-08T18:00:00Z"]);
+    let said = refused(&|grant| grant["permissions"][1]["conditions"] = dates.clone());
+    assert!(said.contains("expected a map"), "{said}");
+    refused(&|grant| grant["granted_by"] = json!(["human", "x", "2026-02-08T10:00:00Z"]));
+    refused(&|grant| {
+        let conditions = grant["permissions"][0]["conditions"].clone();
+        grant["permissions"][0] = json!([["exec"], ["team/**"], conditions]);
+    });
+}
+
 #[test]
 fn patterns_are_compared_with_the_form_of_their_length() {
     let has = Categories::of(&[SecretPath::parse("x/production/key").unwrap()]);

@@ -11,7 +11,7 @@ const DEFINITIONS: &str = include_str!("../../data/nl_schemas.json");
 const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
 
 /// The objects that have a schema.
-pub const SCHEMAS: [&str; 44] = [
+pub const SCHEMAS: [&str; 45] = [
     "access",
     "access-check",
     "action",
@@ -53,6 +53,7 @@ pub const SCHEMAS: [&str; 44] = [
     "rotation",
     "rotations",
     "rotations-query",
+    "rule-in-force",
     "scope-grant",
     "secrets",
     "secrets-query",

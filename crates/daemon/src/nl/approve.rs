@@ -9,8 +9,9 @@ use jiff::Timestamp;
 use keyless_action::Kept;
 use keyless_core::{
     Code, Destination, Error, SafeText, SecretPath,
-    action::{Action, Deed, TemplateSource},
+    action::{Action, Deed, DelegationScope, TemplateSource},
     approval::{Asked, MAX_DEED_REASON_CHARS, WantedAction},
+    delegation::MAX_SINGLE_USE_LIFE,
     nl_message::NlFault,
 };
 use sha2::{Digest, Sha256};
@@ -161,8 +162,9 @@ fn beside(kept: &[Kept]) -> String {
 /// Everything about it that makes a difference, as the agent wrote it.
 fn what(deed: &Deed) -> String {
     match deed {
-        Deed::Delegate { delegate_to, delegated_action, .. } => {
-            format!("{delegate_to}: {}", what(&delegated_action.deed))
+        Deed::Delegate { delegate_to, delegated_action, delegation_scope } => {
+            let (done, token) = (what(&delegated_action.deed), token(delegation_scope));
+            format!("{delegate_to}: {done}; {token}")
         }
         Deed::Exec { template } => template.clone(),
         Deed::InjectStdin { command, secret_ref } => {
@@ -184,6 +186,16 @@ fn what(deed: &Deed) -> String {
             format!("{}; with the text: {text}", output_path.as_deref().unwrap_or("a file"))
         }
     }
+}
+
+/// What a delegate gets beside the work, and may go on with.
+fn token(scope: &DelegationScope) -> String {
+    let uses = match scope.max_uses.unwrap_or(1) {
+        1 => "one use".to_owned(),
+        uses => format!("{uses} uses"),
+    };
+    let life = scope.ttl_seconds.unwrap_or(MAX_SINGLE_USE_LIFE.as_secs().unsigned_abs());
+    format!("by a token for {}, {uses}, {life} s at most", scope.secrets.join(", "))
 }
 
 #[cfg(test)]

@@ -70,6 +70,9 @@ impl NlService {
             return Err(Code::HoneypotTouched.into());
         }
         let footing = self.footing(caller, scope).await?;
+        let (life, uses) = (delegation_scope.ttl_seconds, footing.scope.max_uses);
+        let to = (&subject.agent_uri, Some(&subject.instance_id));
+        let order = self.order(caller, to, &footing, life)?;
         let session = self.session_of(caller)?;
         session.could_run(&action, &account.action_id, &meant, None).await?;
         if is_dry_run {
@@ -85,10 +88,7 @@ impl NlService {
                 .await?;
         }
         let reservation = Arc::new(self.grants.reserve(&allowance, None).await?);
-        let (life, uses) = (delegation_scope.ttl_seconds, footing.scope.max_uses);
-        let to = (&subject.agent_uri, Some(&subject.instance_id));
-        let issuing = self.issue(caller, to, footing, life);
-        let token = self.at_its_uses(caller, uses, issuing).await?;
+        let token = self.at_its_uses(caller, uses, self.issue(order)).await?;
         // The token has never left, and the delegate is who it was made for.
         let held = Arc::clone(&reservation);
         let binding = Binding::Issuers { was_asked_about: is_asked, held };
@@ -141,8 +141,11 @@ impl NlService {
             let words = "resource_constraints are not held to here: name fewer secrets and types";
             return Err(unsound(words));
         }
-        let read: DelegationScope = serde_json::from_value(wanted)
-            .map_err(|_| malformed("delegation_scope has secrets, max_uses and ttl_seconds"))?;
+        let read = Some(wanted).filter(Value::is_object).map(serde_json::from_value);
+        let read: Option<DelegationScope> = read.and_then(Result::ok);
+        let read = read.ok_or_else(|| {
+            malformed("delegation_scope is an object of secrets, max_uses and ttl_seconds")
+        })?;
         // Chapter 08 has it beside the scope, chapter 02 inside.
         let life = read.ttl_seconds.or_else(|| payload.get("ttl_seconds").and_then(Value::as_u64));
         let scope = scope(&read, actions)?;
@@ -156,9 +159,9 @@ impl NlService {
         // Who has not come yet may accept it once it has.
         self.recipient(caller, to.as_str(), may_come).await?;
         let footing = self.footing(caller, scope).await?;
+        let order = self.order(caller, (&to, None), &footing, life)?;
         let uses = footing.scope.max_uses;
-        let issuing = self.issue(caller, (&to, None), footing, life);
-        let token = self.at_its_uses(caller, uses, issuing).await?;
+        let token = self.at_its_uses(caller, uses, self.issue(order)).await?;
         let body = json!({
             "token_id": token.token_id.as_str(),
             "expires_at": format!("{:.3}", token.expires_at),
@@ -352,13 +355,18 @@ impl NlService {
         }
     }
 
-    async fn issue(
-        &self,
-        caller: &Caller,
-        subject: (&AgentUri, Option<&InstanceId>),
-        footing: Footing,
+    async fn issue(&self, order: Order<'_>) -> Result<Token, NlFault> {
+        Ok(self.delegations.create(order).await?)
+    }
+
+    /// What is asked to be handed on, if it can be at all.
+    fn order<'a>(
+        &'a self,
+        caller: &'a Caller,
+        subject: (&'a AgentUri, Option<&'a InstanceId>),
+        footing: &'a Footing,
         ttl_seconds: Option<u64>,
-    ) -> Result<Token, NlFault> {
+    ) -> Result<Order<'a>, NlFault> {
         let life = match ttl_seconds {
             None => MAX_SINGLE_USE_LIFE,
             Some(seconds) => SignedDuration::from_secs(i64::try_from(seconds).unwrap_or(i64::MAX)),
@@ -366,7 +374,7 @@ impl NlService {
         let order = Order {
             issuer: (&caller.aid.agent_uri, &caller.aid.instance_id),
             subject,
-            scope: footing.scope,
+            scope: footing.scope.clone(),
             life: life.min(SignedDuration::from_hours(1)),
             root: ROOT,
             grant: &footing.grant,
@@ -375,10 +383,10 @@ impl NlService {
             categories: &footing.categories,
             max_depth: self.max_depth,
         };
-        if let Some(words) = order.fault() {
-            return Err(unsound(words));
+        match order.fault() {
+            Some(words) => Err(unsound(words)),
+            None => Ok(order),
         }
-        Ok(self.delegations.create(order).await?)
     }
 }
 

@@ -278,7 +278,7 @@ impl NlService {
         }
         if is_handed_on {
             course.ahead.noting.written().await?;
-            let is_watched = band >= Band::Orange;
+            let is_watched = self.is_watched(caller, band).await?;
             return Box::pin(self.delegate(caller, action, account, course, is_watched)).await;
         }
         if !action.dry_run && action.kind().runs_command() && course.ahead.foresight.is_none() {
@@ -291,7 +291,7 @@ impl NlService {
         let checked = session.could_run(&action, &account.action_id, &meant, hosts).await?;
         course.ahead.noting.written().await?;
         // Whatever a watched agent does waits for a person, as if its grant had said so.
-        let is_asked = is_asked || band >= Band::Orange;
+        let is_asked = is_asked || self.is_watched(caller, band).await?;
         if is_asked && !action.dry_run && !caller.was_asked_about() {
             let hosts = allowance.allowed_hosts();
             let kept = &course.kept;
@@ -309,6 +309,16 @@ impl NlService {
         self.run(caller, &session, checked, allowed, account, course)
             .await
             .map(|outcome| Done::Ran(Box::new(outcome)))
+    }
+
+    /// Whether a person is asked about all that the agent of this band does, or somebody whose work it does.
+    async fn is_watched(&self, caller: &Caller, band: Band) -> Result<bool, NlFault> {
+        let mut is_watched = band >= Band::Orange;
+        for issuer in caller.everybody().skip(1) {
+            is_watched =
+                is_watched || self.detection.band(&issuer.instance_id).await? >= Band::Orange;
+        }
+        Ok(is_watched)
     }
 
     /// Whether the agent may still act: it may have been suspended since its message came, while earlier actions of it

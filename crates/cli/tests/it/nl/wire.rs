@@ -487,7 +487,7 @@ fn the_published_text_rules_where_the_operator_says_so() {
     assert_eq!(answers[2]["body"]["capabilities"]["nl_profile"], "final", "{}", answers[2]);
     assert_eq!(answers[3]["body"]["nl_profile"], "final", "{}", answers[3]);
     let log = world.log();
-    for action in ["inject_stdin", "incident", "denied"] {
+    for action in ["inject_stdin", "incident", "denied", "grant_create", "agent_register"] {
         let mut entries = log.iter().filter(|entry| entry["action"] == action).peekable();
         assert!(entries.peek().is_some(), "{action}");
         entries.for_each(|entry| assert_eq!(entry["metadata"]["nl_profile"], "final", "{entry}"));

@@ -9,7 +9,7 @@ use std::{
 use keyless_core::{
     SecretPath,
     agent::{AgentState, LifecycleAuthority, TrustLevel},
-    approval::Decision,
+    approval::{Asked, Decision},
     grant::GrantId,
     threat::of_redactions,
 };
@@ -296,6 +296,74 @@ async fn a_person_who_is_to_be_asked_is_asked_about_work_for_another() {
     served.allow(&issuer, json!({ "require_human_approval": true })).await;
     let helper = served.agent("b", &[Exec], &[]).await;
     is_asked_about_once(&served, &issuer, &helper).await;
+}
+
+/// Whoever is asked, and whatever a person says, it can't be done.
+#[tokio::test]
+async fn nobody_is_asked_about_what_can_never_be_handed_on() {
+    let served = Served::new().await;
+    let issuer = served.agent("a", &[Delegate, Exec], &[]).await;
+    served.allow(&issuer, json!({ "require_human_approval": true })).await;
+    let helper = served.agent("b", &[Exec], &[]).await;
+    let scope = |members: Value| {
+        let mut scope = json!({ "secrets": ["api/token"] });
+        scope.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+        scope
+    };
+    for (to, scope) in [
+        (&helper, scope(json!({ "max_uses": 0 }))),
+        (&helper, scope(json!({ "ttl_seconds": 0 }))),
+        (&issuer, scope(json!({}))),
+    ] {
+        for is_dry_run in [true, false] {
+            let never = action(json!({
+                "type": "delegate", "delegate_to": to.aid.agent_uri.as_str(), "dry_run": is_dry_run,
+                "delegated_action": { "type": "exec", "template": "true {{nl:api/token}}" },
+                "delegation_scope": scope,
+            }));
+            assert_eq!(
+                done(&served, &issuer, never).await,
+                Some(Code::DelegationInvalid),
+                "{scope}"
+            );
+        }
+    }
+    assert!(served.nl.requests.all().await.unwrap().is_empty());
+}
+
+/// What it may go on with is no less than what it does at once.
+#[tokio::test]
+async fn a_person_is_shown_what_a_token_is_for() {
+    let served = Served::new().await;
+    let issuer = served.agent("a", &[Delegate, Exec], &[]).await;
+    served.allow(&issuer, json!({ "require_human_approval": true })).await;
+    let helper = served.agent("b", &[Exec], &[]).await;
+    let mut wider = handed(&helper);
+    let Deed::Delegate { delegation_scope, .. } = &mut wider.deed else { unreachable!() };
+    (delegation_scope.max_uses, delegation_scope.ttl_seconds) = (Some(50), Some(900));
+    assert_eq!(done(&served, &issuer, wider).await, Some(Code::ApprovalRequired));
+    let waiting = served.nl.requests.all().await.unwrap();
+    let Asked::ActionApproval { wanted } = &waiting[0].asked else { panic!("{waiting:?}") };
+    assert!(
+        wanted.text.ends_with("; by a token for api/token, 50 uses, 900 s at most"),
+        "{}",
+        wanted.text
+    );
+}
+
+/// What was handed on before, too: else it would act through another.
+#[tokio::test]
+async fn a_use_under_a_watched_agents_token_waits_for_a_person() {
+    let served = Served::new().await;
+    let issuer = served.agent("a", &[Delegate, Exec], &["*"]).await;
+    let helper = served.agent("b", &[Exec], &[]).await;
+    let made = token(&served, &issuer, &asked(&helper, &["exec"], 2)).await.unwrap();
+    let shown = of_redactions([false].into_iter(), Timestamp::now());
+    let (instance, by) = (&issuer.aid.instance_id, as_logged(&issuer.aid));
+    served.nl.detection.add(instance, by, &shown).await.unwrap();
+    let helper = under(&served, &made, helper).await;
+    let exec = action(json!({ "type": "exec", "template": "true {{nl:api/token}}" }));
+    assert_eq!(done(&served, &helper, exec).await, Some(Code::ApprovalRequired));
 }
 
 /// The uses that were had of an agent's one grant, `g-more`.
