@@ -104,7 +104,8 @@ impl UnlockConfig {
         if length > longest {
             let words = SafeText::words("[unlock] window is ").number(length.as_secs());
             let words = words.and(" s and longest is ").number(longest.as_secs());
-            return Err(Error::with(Code::ConfigInvalid, words.and(" s")));
+            let words = words.and(" s: longest must be at least as long as window, and where one is not said it is the profile's");
+            return Err(Error::with(Code::ConfigInvalid, words));
         }
         let length = asked.map_or(length, |asked| asked.min(longest));
         Ok(Window { length, longest, idle, floor })

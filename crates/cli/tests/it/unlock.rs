@@ -487,6 +487,22 @@ fn why_no_broker_comes_up_is_told() {
     assert_eq!(config["state"], json!("fault"), "{config}");
 }
 
+/// The command that fails and the check that says why agree.
+#[test]
+fn times_that_do_not_fit_each_other_are_a_fault_to_doctor_as_to_unlock() {
+    let world = World::with_token();
+    for said in ["longest = \"2h\"", "profile = \"strict\"\nwindow = \"2h\""] {
+        world.home.write("keyless/config.toml", format!("[unlock]\n{said}\n")).unwrap();
+        let refused = world.keyless(&["unlock", "--json"]).run().json();
+        assert_eq!(refused["errors"][0]["code"], json!("config_invalid"), "{refused}");
+        let doctor = world.keyless(&["doctor", "--json"]).run().exits(1).json();
+        let checks = doctor["data"]["checks"].as_array().unwrap();
+        let config = checks.iter().find(|check| check["id"] == "files.config").unwrap();
+        assert_eq!(config["state"], json!("fault"), "{said}: {config}");
+        assert!(config.to_string().contains("longest must be at least"), "{said}: {config}");
+    }
+}
+
 /// What an authenticator app shows for its URI at a moment.
 fn code_of(uri: &str) -> String {
     let script = format!(

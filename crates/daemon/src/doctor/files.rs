@@ -78,6 +78,7 @@ fn config_fault(places: &Places) -> Option<Error> {
     let usable = || {
         let config = Config::load(&places.config_file())?;
         config.egress.proxy()?;
+        config.unlock.window(None)?;
         config.nl.webhooks.iter().try_for_each(|hook| hook.key.check())?;
         store_place(places).map(drop)
     };
