@@ -230,6 +230,20 @@ impl PlaceholderShape {
     }
 }
 
+impl fmt::Display for PlaceholderShape {
+    /// As it is written on the command line: `default`, `colon`, `ghp_:40`, `SG.[22].[43]`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Colon => f.write_str("colon"),
+            Self::Default => f.write_str("default"),
+            Self::LookAlike(LookAlikeShape { raw, .. }) => match &raw.form {
+                Some(form) => f.write_str(form),
+                None => write!(f, "{}:{}", raw.prefix, raw.length),
+            },
+        }
+    }
+}
+
 impl LookAlikeShape {
     /// A shape with the `prefix` and whole `length` (characters) of a real token format.
     pub fn new(prefix: &str, length: usize) -> Result<Self, LookAlikeError> {

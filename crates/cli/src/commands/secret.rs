@@ -305,10 +305,24 @@ impl Asked {
 }
 
 fn describe(SecretRow { secret, state, asks, .. }: &SecretRow) -> Value {
-    let rule = secret.metadata.egress.as_ref();
+    // Each by its name, so that nothing new can be set and not be seen.
+    let Metadata {
+        egress,
+        env,
+        source,
+        placeholder,
+        description,
+        approve_on_use: _,
+        unsafe_expose,
+        honeypot,
+        compromised,
+        upkeep,
+        retention,
+    } = &secret.metadata;
+    let rule = egress.as_ref();
     json!({
         "path": secret.path,
-        "env": secret.metadata.env,
+        "env": env,
         "to": rule.map(|rule| &rule.to),
         "locations": rule.map(|rule| rule.locations),
         "max_occurrences": rule.and_then(|rule| rule.max_occurrences),
@@ -320,14 +334,17 @@ fn describe(SecretRow { secret, state, asks, .. }: &SecretRow) -> Value {
         "sign": rule.and_then(|rule| rule.sign.as_ref()),
         "oauth": rule.and_then(|rule| rule.oauth.as_ref()),
         "seal": rule.map(|rule| &rule.seal).filter(|lines| !lines.is_empty()),
-        "source": source_word(&secret.metadata.source),
+        "placeholder": placeholder.to_string(),
+        "unsafe_expose": unsafe_expose.then_some(true),
+        "source": source_word(source),
         "version": secret.version,
+        "retention": retention,
         "state": state.as_str(),
-        "description": secret.metadata.description,
+        "description": description,
         "approve_on_use": asks,
-        "upkeep": secret.metadata.upkeep,
-        "honeypot": secret.metadata.honeypot.then_some(true),
-        "compromised": secret.is_compromised().then_some(secret.metadata.compromised),
+        "upkeep": upkeep,
+        "honeypot": honeypot.then_some(true),
+        "compromised": secret.is_compromised().then_some(compromised),
     })
 }
 
@@ -341,12 +358,15 @@ fn row(SecretRow { secret, state, .. }: &SecretRow) -> Vec<String> {
         to,
         source_word(&secret.metadata.source),
         secret.version.map(|version| version.to_string()).unwrap_or_default(),
-        if secret.metadata.honeypot {
-            format!("{}, honeypot", state.as_str())
-        } else {
-            state.as_str().to_owned()
-        },
+        stand(secret, state.as_str()),
     ]
+}
+
+/// Its state, and what sets it apart from others.
+fn stand(secret: &Secret, state: &str) -> String {
+    let honeypot = secret.metadata.honeypot.then_some("honeypot");
+    let exposed = secret.metadata.unsafe_expose.then_some("exposed");
+    [Some(state), honeypot, exposed].into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 /// A place at a source, for people.

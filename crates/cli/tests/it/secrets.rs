@@ -51,9 +51,12 @@ fn a_life_as_json() {
         "sign": null,
         "oauth": null,
         "seal": null,
+        "placeholder": "default",
+        "unsafe_expose": null,
         "source": "local",
         "kept_at": null,
         "version": 1,
+        "retention": {},
         "state": "registered",
         "description": null,
         "approve_on_use": "never",
@@ -496,6 +499,33 @@ fn what_was_said_of_a_secret_can_be_taken_back_and_each_change_is_told() {
     set(&["--to", "none", "--locations", "header"]).exits(2);
     let errors = set(&["--expires", "soon"]).exits(2).errors();
     assert!(errors.contains("a day is 2027-01-31, or none"), "{errors}");
+}
+
+/// Exposure, retention and the placeholder's form are metadata as any other, and the first of them is a risk.
+#[test]
+fn what_is_exposed_kept_and_stands_in_is_shown_and_its_change_is_told() {
+    let world = World::with_token();
+    let options = ["--unsafe-expose", "on", "--keep-versions", "7", "--placeholder", "colon"];
+    let set = [&["secret", "set", TOKEN][..], &options, &["--json"]].concat();
+    let changed = world.keyless(&set).run().data()["changed"].clone();
+    for name in ["placeholder", "retention", "unsafe_expose"] {
+        assert!(changed.as_array().unwrap().contains(&json!(name)), "{changed}");
+    }
+    assert_eq!(world.keyless(&set).run().data()["changed"], json!([]));
+    let shown = world.keyless(&["secret", "show", TOKEN, "--json"]).run().data();
+    assert_eq!(shown["unsafe_expose"], json!(true), "{shown}");
+    assert_eq!(shown["retention"], json!({ "keep_versions": 7 }), "{shown}");
+    assert_eq!(shown["placeholder"], "colon", "{shown}");
+    let words = world.keyless(&["secret", "show", TOKEN]).run().ok();
+    assert!(words.contains("unsafe_expose:") && words.contains("keep_versions 7"), "{words}");
+    assert!(world.keyless(&["secret", "list"]).run().ok().contains("registered, exposed"));
+    let doctor = world.keyless(&["doctor"]).run().text();
+    assert!(doctor.contains("store.exposed") && doctor.contains("--unsafe-expose off"), "{doctor}");
+    let back = ["secret", "set", TOKEN, "--unsafe-expose", "off", "--placeholder", "ghp_:40"];
+    let told = world.keyless(&back).run().ok();
+    assert!(told.contains("placeholder: colon -> ghp_:40"), "{told}");
+    assert!(told.contains("unsafe_expose: true -> none"), "{told}");
+    assert!(!world.keyless(&["doctor"]).run().text().contains("store.exposed"));
 }
 
 /// What can be known before is said before anybody types a passphrase or a value.

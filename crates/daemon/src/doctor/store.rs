@@ -63,6 +63,7 @@ pub(super) async fn look(places: &Places) -> Looked {
     checks.extend(clock_jump(&store).await);
     checks.extend(due(&secrets));
     checks.extend(variables(&secrets));
+    checks.extend(exposed(&secrets));
     checks.extend(sources(&secrets));
     checks.extend(formats(&secrets));
     checks.extend(receivers(places, &secrets));
@@ -164,6 +165,23 @@ fn variables(secrets: &[Secret]) -> Vec<Check> {
         Check::warning("store.variables", found, remedy)
     };
     shared_variables(secrets).into_iter().map(word).collect()
+}
+
+/// Values that actions get though a placeholder would do.
+fn exposed(secrets: &[Secret]) -> Vec<Check> {
+    let is_exposed = |secret: &&Secret| {
+        secret.metadata.unsafe_expose
+            && secret.metadata.egress.is_some()
+            && !secret.metadata.honeypot
+    };
+    let word = |Secret { path, .. }: &Secret| {
+        let found = format!("{path} names hosts, yet actions get its value itself (unsafe_expose)");
+        let remedy = format!(
+            "keyless secret set {path} --unsafe-expose off, unless a program can't do with a placeholder"
+        );
+        Check::note("store.exposed", found, remedy)
+    };
+    secrets.iter().filter(is_exposed).map(word).collect()
 }
 
 /// Values that are kept in files: there, and nobody else's to read.
