@@ -89,6 +89,33 @@ fn an_alias_that_nothing_resolves_is_not_committed() {
     assert!(said.exits(1).errors().contains("settings.py:1: looks like"), "{}", said.errors());
 }
 
+/// What `setup` and `import` take for a secret's value in a `.env` file is committed by nobody, be it short; what examples
+/// have is.
+#[test]
+fn a_short_secret_in_a_dotenv_file_is_found_under_its_name() {
+    let world = World::with_token();
+    let check = |text: &str| {
+        let file = world.home.write("work/.env", text).unwrap();
+        world.keyless(&["hooks", "check", file.to_str().unwrap()]).run()
+    };
+    for line in [
+        "JWT_SECRET=x8fj2kd9s0a7g3h5",
+        "ACME_TOKEN=7c1b9e0d5a3f4466",
+        "FOO_TOKEN=qT9vX2mK4pL7nR1s",
+        "SESSION_SECRET=Zx9!kq27Lm",
+        "SECRET_KEY=9d8a7f6b5c4e3d2a1f0b",
+    ] {
+        let said = check(&format!("# ours\n{line}\n")).exits(1).text();
+        assert!(said.contains(".env:2: looks like a credential"), "{line}: {said}");
+    }
+    check(&format!(
+        "JWT_SECRET=changeme\nA_TOKEN=test1234\nB_TOKEN=${{OTHER_2}}\nC_TOKEN=@secret:{TOKEN}\n\
+         D_TOKEN=kloak_01hzy3v7q8r9s0t1u2v3w4x5y6\nE_SECRET=your-secret-1\nCACHE_KEY=users-v1\n\
+         AUTH_PROVIDER=oauth2-github\nTOKEN_TTL=15minutes\nF_TOKEN=x8fj2kd9s0a7g3h5 # keyless:not-a-secret\n"
+    ))
+    .exits(0);
+}
+
 /// git asks another hook before the commit of a merge.
 #[test]
 fn a_merge_brings_no_secret_in() {

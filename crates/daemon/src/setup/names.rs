@@ -253,6 +253,13 @@ pub(super) fn is_secret(name: &str) -> bool {
         || name.to_ascii_uppercase().ends_with("SERVICE_ROLE")
 }
 
+/// Whether a name says nothing else: `JWT_SECRET`, `AUTHTOKEN`, and no `KEY`, which sorts and caches have too.
+pub(super) fn ends_in_secret(name: &str) -> bool {
+    let last = parts(name).last().unwrap_or_default();
+    let words = SECRET_WORD_ENDINGS.iter().chain(&["PASSPHRASE", "PASSWD", "PEPPER", "PSK"]);
+    words.into_iter().any(|end| last.ends_with(end))
+}
+
 /// Whether a name says that what it holds is random and open to everybody: a commit, a digest, an id.
 pub(super) fn is_open(name: &str) -> bool {
     parts(name).any(|part| OPEN_PARTS.contains(&part.as_str()))

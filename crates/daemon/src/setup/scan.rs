@@ -116,8 +116,8 @@ pub fn values_held(root: &Path, proposer: &Proposer<'_>) -> ValuesHeld {
     ValuesHeld { secrets: looked.held, doubtful: looked.found.doubtful }
 }
 
-/// The lines of a file whose values nobody typed, or are or hold a password; none unless its name is that of a `.env`
-/// file, since elsewhere much else is as random.
+/// The lines of a file whose values nobody typed, are or hold a password, or are a secret's by their names; none unless its
+/// own name is that of a `.env` file, since elsewhere much else is as random.
 pub fn made_up_in(file: &Path, text: &str) -> Vec<usize> {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     if !is_env_file(file, &name) {
@@ -125,10 +125,13 @@ pub fn made_up_in(file: &Path, text: &str) -> Vec<usize> {
     }
     let assignments = read_dotenv(text).assignments.into_iter();
     let lines = assignments.filter(|one| {
-        let is_open = names::is_open(&one.name) || stands_for_another(&one.value).is_some();
+        if stands_for_another(&one.value).is_some() {
+            return false;
+        }
         let looks = values::is_made_up(&one.value) || values::holds_credential_field(&one.value);
-        let is_password = values::is_chosen_password(&one.name, &one.value);
-        (looks && !is_open) || (is_password && stands_for_another(&one.value).is_none())
+        (looks && !names::is_open(&one.name))
+            || values::is_chosen_password(&one.name, &one.value)
+            || values::is_of_secret(&one.name, &one.value)
     });
     lines.map(|one| one.line).collect()
 }

@@ -1,5 +1,7 @@
 //! What the values of variables say when their names say nothing.
 
+use super::names;
+
 /// No token that says nothing of itself is shorter.
 const LEAST: usize = 20;
 /// Hexadecimal digits alone have less in each.
@@ -31,6 +33,14 @@ const SAMPLES: &[&str] = &[
     "xxxx",
     "your",
 ];
+
+/// Words of which tokens and keys in examples are made, beside those.
+const EXAMPLES: &[&str] = &[
+    "1234", "abc123", "abcd", "apikey", "demo", "fake", "foobar", "local", "mock", "secret",
+    "todo", "token", "-key", "_key",
+];
+/// Names and versions have fewer turns from letters to digits: `oauth2-github`, `HS256`.
+const LEAST_TURNS: usize = 3;
 
 /// Whether a machine made the value up, or a long part of it: letters and digits in no order that a person, or a name
 /// with numbers in it, has.
@@ -78,6 +88,34 @@ pub(super) fn is_chosen_password(name: &str, value: &str) -> bool {
     login
         .split_once(':')
         .is_some_and(|(user, password)| is_elsewhere && user != password && is_chosen(password))
+}
+
+/// Whether a variable that is a secret's by its name holds one in a `.env` file, be it a short one: what people make up for
+/// it, where the name says `…_SECRET` or `…_TOKEN`; under names that may be settings too (`CACHE_KEY`, `AUTH_PROVIDER`) what
+/// a machine made up. The names are those that `setup` and `import` go by.
+pub(super) fn is_of_secret(name: &str, value: &str) -> bool {
+    let value = value.trim();
+    let lower = value.to_ascii_lowercase();
+    let stands_in =
+        ["$", "{{", "<", "~/", "./", "../"].iter().any(|start| value.starts_with(start))
+            || ["${", "$(", "{{", " "].iter().any(|part| value.contains(part));
+    if !names::is_secret(name) || names::is_setting(name) || names::is_open(name) || stands_in {
+        return false;
+    }
+    if !is_chosen(value) || EXAMPLES.iter().any(|word| lower.contains(word)) {
+        return false;
+    }
+    names::ends_in_secret(name) || turns(value) >= LEAST_TURNS
+}
+
+/// How often letters give way to digits, or the other way round.
+fn turns(word: &str) -> usize {
+    let pairs = word.as_bytes().windows(2);
+    let is_turn = |pair: &&[u8]| {
+        pair.iter().all(u8::is_ascii_alphanumeric)
+            && pair[0].is_ascii_digit() != pair[1].is_ascii_digit()
+    };
+    pairs.filter(is_turn).count()
 }
 
 /// Eight characters or more, letters and digits, and no word that people put where a password should be.
@@ -200,6 +238,47 @@ mod tests {
             ("DATABASE_URL", "postgres://db.internal/app"),
         ] {
             assert!(!is_chosen_password(name, value), "{name}={value}");
+        }
+    }
+
+    #[test]
+    fn short_secrets_are_found_under_the_names_of_secrets() {
+        for (name, value) in [
+            ("JWT_SECRET", "x8fj2kd9s0a7g3h5"),
+            ("ACME_TOKEN", "7c1b9e0d5a3f4466"),
+            ("FOO_TOKEN", "qT9vX2mK4pL7nR1s"),
+            ("SESSION_SECRET", "Zx9!kq27Lm"),
+            ("SECRET_KEY", "9d8a7f6b5c4e3d2a1f0b"),
+            ("AUTHTOKEN", "Kq27LmZx9f"),
+            ("API_KEY_2", "7c1b9e0d5a3f4466"),
+            ("HEROKU_API_KEY", "9b1deb4d-3b7d-4bad-9bdd-2b0d7b3dcb6d"),
+        ] {
+            assert!(is_of_secret(name, value), "{name}={value}");
+        }
+        for (name, value) in [
+            ("JWT_SECRET", "changeme"),
+            ("JWT_SECRET", "changeme-2024"),
+            ("JWT_SECRET", "test1234567"),
+            ("JWT_SECRET", "supersecret1"),
+            ("JWT_SECRET", "your-256-bit-secret"),
+            ("ACME_TOKEN", "abc123def456"),
+            ("ACME_TOKEN", "xxxxxxxx1"),
+            ("ACME_TOKEN", "kloak_01hzy3v7q8r9s0t1u2v3w4x5y6"),
+            ("ACME_TOKEN", "${OTHER_TOKEN_2}"),
+            ("ACME_TOKEN", "ci-${RUN_7}-a1b2"),
+            ("ACME_TOKEN", "@secret:team/acme/token7"),
+            ("ACME_TOKEN", "<a1b2c3d4>"),
+            ("ACME_TOKEN_FILE", "/run/secrets/a1b2c3d4"),
+            ("PASSWORD_MIN_LENGTH", "12characters"),
+            ("AUTH_PROVIDER", "oauth2-github"),
+            ("JWT_ALGORITHM_KEY", "HS256-only"),
+            ("CACHE_KEY", "users-v1"),
+            ("SSH_KEY", "~/.ssh/id_ed25519_a1b2"),
+            ("PUBLIC_KEY", "7c1b9e0d5a3f4466"),
+            ("GIT_SHA", "7c1b9e0d5a3f4466"),
+            ("APP_MODE", "7c1b9e0d5a3f4466"),
+        ] {
+            assert!(!is_of_secret(name, value), "{name}={value}");
         }
     }
 
