@@ -52,6 +52,7 @@ pub use explain::{
 pub use next::NextAction;
 pub use plan::{Change, Op, PlanData, Summary, UpdateKind};
 pub use preview::{DiffFile, PreviewData, PreviewDiff, PreviewPlan};
+pub use servers::{OutsideRun, outside_run};
 pub use status::{DriftItem, DriftKind, DriftSummary, RootSummary, StatusData};
 pub use targets::TargetId;
 

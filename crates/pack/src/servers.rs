@@ -7,6 +7,7 @@
 
 mod compare;
 mod document;
+mod started;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,6 +16,7 @@ use std::{
 
 use serde_json::{Map, Value, json};
 
+pub use self::started::{OutsideRun, outside_run};
 pub(crate) use self::{
     compare::{compared, ours_in, rolled_back},
     document::Document,

@@ -116,6 +116,40 @@ fn a_short_secret_in_a_dotenv_file_is_found_under_its_name() {
     .exits(0);
 }
 
+/// An MCP client hands an alias to its server as it stands, unless that is started by `keyless run`.
+#[test]
+fn an_alias_of_a_server_that_run_does_not_start_is_not_committed() {
+    let world = World::with_token();
+    let check = |file: &str, text: &str| {
+        let file = world.home.write(&format!("work/{file}"), text).unwrap();
+        world.keyless(&["hooks", "check", file.to_str().unwrap()]).run()
+    };
+    let server = |command: &str| {
+        format!(
+            "{{\n  \"mcpServers\": {{\n    \"gh\": {{{command},\n      \"env\": {{\"GITHUB_TOKEN\": \"@secret:{TOKEN}\"}}}}\n  }}\n}}\n"
+        )
+    };
+    let bare = server("\"command\": \"sh\", \"args\": [\"-c\", \"gh-mcp\"]");
+    for file in [".mcp.json", ".cursor/mcp.json", "claude_desktop_config.json"] {
+        let seen = check(file, &bare);
+        let said = seen.exits(1).text();
+        let expected =
+            format!("nothing resolves @secret:{TOKEN} here: the server gh is not started");
+        assert!(said.contains(&format!("{file}:4: {expected}")), "{file}: {said}");
+        assert!(said.contains("with run -- COMMAND"), "{said}");
+    }
+    let codex = format!(
+        "[mcp_servers.gh]\ncommand = \"gh-mcp\"\n[mcp_servers.gh.env]\nGITHUB_TOKEN = \"@secret:{TOKEN}\"\n"
+    );
+    let said = check(".codex/config.toml", &codex).exits(1).text();
+    assert!(said.contains("config.toml:4: nothing resolves"), "{said}");
+    check(
+        ".mcp.json",
+        &server("\"command\": \"/usr/bin/keyless\", \"args\": [\"run\", \"--\", \"gh-mcp\"]"),
+    )
+    .exits(0);
+}
+
 /// git asks another hook before the commit of a merge.
 #[test]
 fn a_merge_brings_no_secret_in() {

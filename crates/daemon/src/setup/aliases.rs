@@ -52,6 +52,8 @@ const CONFIGS: &[&str] = &["codex/config.toml", "keyless/config.toml"];
 pub struct AliasUse {
     /// Counted from one.
     pub line: usize,
+    /// Where in the text, in bytes, `@secret:` begins.
+    pub at: usize,
     /// What stands after `@secret:`.
     pub written: String,
     /// The secret, if it could be one.
@@ -67,6 +69,7 @@ pub fn aliases_in(file: &Path, text: &str) -> Vec<AliasUse> {
     let in_line = |(number, line)| {
         let uses = written_in(line).map(move |written: &str| AliasUse {
             line: number + 1,
+            at: written.as_ptr().addr() - text.as_ptr().addr() - ALIAS_PREFIX.len(),
             written: written.to_owned(),
             path: SecretPath::parse(written).ok(),
         });

@@ -13,7 +13,7 @@ use keyless_daemon::{
     Places,
     setup::{KnownPaths, aliases_in, carries_variables, made_up_in},
 };
-use keyless_pack::{NOT_A_SECRET, TokenForms, scan, utf16_text};
+use keyless_pack::{NOT_A_SECRET, OutsideRun, TokenForms, outside_run, scan, utf16_text};
 use serde::Serialize;
 use serde_json::json;
 
@@ -193,8 +193,11 @@ impl Looking {
                 found.push(Found::new(&name, line, Kind::Secret, what));
             }
         }
-        let (whole, is_resolved) = (here.join(file), carries_variables(file));
+        let (whole, is_carrier) = (here.join(file), carries_variables(file));
+        let outside = if is_carrier { outside_run(file, text) } else { Vec::new() };
         for alias in aliases_in(file, text) {
+            let server = outside.iter().find(|one| one.place.contains(&alias.at));
+            let is_resolved = is_carrier && server.is_none();
             let marked = lines.get(alias.line - 1).is_some_and(|line| line.contains(NOT_A_SECRET));
             if marked {
                 continue;
@@ -206,22 +209,27 @@ impl Looking {
                 }
                 _ => Some(false),
             };
-            let (kind, what) = match (&alias.path, resolves) {
-                _ if !is_resolved => (
-                    Kind::Unresolved,
-                    format!(
-                        "nothing resolves @secret:{written} in this file: its program takes it for the value"
-                    ),
-                ),
-                (_, Some(true)) => continue,
-                (_, None) => {
+            let unresolved = match (server, is_carrier) {
+                (Some(OutsideRun { server, .. }), _) => Some(format!(
+                    "nothing resolves @secret:{written} here: the server {} is not started by keyless run",
+                    one_line(server)
+                )),
+                (None, false) => Some(format!(
+                    "nothing resolves @secret:{written} in this file: its program takes it for the value"
+                )),
+                (None, true) => None,
+            };
+            let (kind, what) = match (unresolved, &alias.path, resolves) {
+                (Some(what), ..) => (Kind::Unresolved, what),
+                (None, _, Some(true)) => continue,
+                (None, _, None) => {
                     self.unjudged.insert((name.clone(), written.clone()));
                     continue;
                 }
-                (Some(path), _) => {
+                (None, Some(path), _) => {
                     (Kind::Alias, format!("@secret:{path} names a secret that is not known here"))
                 }
-                (None, _) => {
+                (None, None, _) => {
                     (Kind::Alias, format!("@secret:{written} is no path (project/category/name)"))
                 }
             };
@@ -304,7 +312,8 @@ pub(super) fn about_aliases(found: &[Found]) -> String {
     }
     if found.iter().any(|one| one.kind == Kind::Unresolved) {
         words.push_str(
-            "Next: put the alias into a variable (.env, the env of an MCP client), have the program read that, and start it with keyless run.\n",
+            "Next: put the alias into a variable (.env, the env of an MCP server), have the program read that, and start it with \
+             keyless run: the command of an MCP server is then keyless, with run -- COMMAND as its arguments.\n",
         );
     }
     words
