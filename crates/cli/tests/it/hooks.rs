@@ -150,6 +150,33 @@ fn an_alias_of_a_server_that_run_does_not_start_is_not_committed() {
     .exits(0);
 }
 
+/// What takes a value out of its file goes by the form of the file, and works.
+#[test]
+fn what_is_to_be_done_about_a_secret_fits_its_file() {
+    let world = World::with_store();
+    let token = token();
+    for (file, text, next) in [
+        (".env", format!("A={token}\n"), "keyless secret import FILE --leave aliases"),
+        (
+            ".mcp.json",
+            format!("{{\"env\": {{\"A\": \"{token}\"}}}}\n"),
+            "keyless pack adopt-secret --file",
+        ),
+        (
+            "c.json",
+            format!("{{\"token\": \"{token}\"}}\n"),
+            "keyless secret import FILE puts the value",
+        ),
+        ("app.py", format!("t = '{token}'\n"), "keyless secret add PATH keeps the value"),
+    ] {
+        let path = world.home.write(&format!("work/{file}"), &text).unwrap();
+        let said = world.keyless(&["hooks", "check", path.to_str().unwrap()]).run().exits(1).text();
+        assert_eq!(said.matches("Next: ").count(), 1, "{said}");
+        assert!(said.contains(next), "{file}: {said}");
+        assert_eq!(said.contains("--leave"), file == ".env", "{file}: {said}");
+    }
+}
+
 /// git asks another hook before the commit of a merge.
 #[test]
 fn a_merge_brings_no_secret_in() {

@@ -115,6 +115,24 @@ fn the_environment_and_documents_are_read_too() {
     world.keyless(&["secret", "import", path, "--yes", "--leave", "empty"]).run().exits(2);
 }
 
+/// An entry of a list has a number for a name; a text there has nothing that says what it is, and is told.
+#[test]
+fn lists_of_a_document_are_looked_into() {
+    let world = World::with_store();
+    let token = world.github_token();
+    let file = world.operator_file("l.json");
+    let text = format!(
+        "{{\"providers\": [{{\"token\": \"{token}\"}}], \"hosts\": [\"a.test\", \"b.test\"]}}"
+    );
+    std::fs::write(&file, text).unwrap();
+    let options = ["secret", "import", file.to_str().unwrap(), "--yes"];
+    let dry = world.keyless(&[&options[..], &["--dry-run"]].concat()).run();
+    assert!(dry.errors().contains("2 texts in lists were not looked at"), "{}", dry.errors());
+    let seen = world.keyless(&[&options[..], &["--json"]].concat()).run().data();
+    assert_eq!((&seen["imported"], &seen["in_lists"]), (&json!(1), &json!(2)), "{seen}");
+    assert_eq!(seen["variables"][0]["variable"], "providers_1_token", "{seen}");
+}
+
 /// However many: they go in as one change of the vault, and are in one entry of the log.
 #[test]
 fn many_values_are_one_change_of_the_vault() {

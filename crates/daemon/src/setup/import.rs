@@ -56,6 +56,13 @@ pub struct Import {
     held: Vec<Held>,
     /// Lines that can't be read, counted from one.
     pub unread: Vec<usize>,
+    /// How many texts of a document stand in lists, where nothing says what they hold; they are not looked at.
+    pub in_lists: usize,
+}
+
+/// Whether a file of this name is read as JSON or YAML, by its keys.
+pub fn is_document(file: &Path) -> bool {
+    Form::of(file).is_some()
 }
 
 /// A variable, what it holds and where.
@@ -107,23 +114,20 @@ impl Import {
     /// Reads `file`: JSON and YAML by their names, else the form of `.env`. Blocks.
     pub fn of_file(file: &Path, wish: &Wish, proposer: &Proposer<'_>) -> Result<Self, Error> {
         let text = read_text(file)?;
-        let form = match file.extension().and_then(|end| end.to_str()) {
-            Some("json") => Some(Form::Json),
-            Some("yaml" | "yml") => Some(Form::Yaml),
-            _ => None,
-        };
-        if let Some(form) = form {
-            let found = document::read(&text, form).ok_or_else(|| {
+        if let Some(form) = Form::of(file) {
+            let document = document::read(&text, form).ok_or_else(|| {
                 let place = SafeText::default().as_they_wrote(&file.to_string_lossy());
                 Error::with(Code::Usage, place.and(" is neither JSON nor YAML as its name says"))
             })?;
-            let found = found.into_iter().map(|(name, value)| Found {
+            let found = document.texts.into_iter().map(|(name, value)| Found {
                 name,
                 value,
                 line: None,
                 place: None,
             });
-            return Ok(Self::new(found.collect(), wish, proposer));
+            let mut import = Self::new(found.collect(), wish, proposer);
+            import.in_lists = document.in_lists;
+            return Ok(import);
         }
         let read = read_dotenv(&text);
         let found = read.assignments.into_iter().map(|one| Found {
@@ -179,7 +183,7 @@ impl Import {
             }
         }
         give_paths_of_their_own(&mut held);
-        Self { replaceable: None, held, unread: Vec::new() }
+        Self { replaceable: None, held, unread: Vec::new(), in_lists: 0 }
     }
 
     /// What is known of each variable.

@@ -11,7 +11,7 @@ use std::{
 use keyless_core::{Code, Error, SafeText};
 use keyless_daemon::{
     Places,
-    setup::{KnownPaths, aliases_in, carries_variables, made_up_in},
+    setup::{KnownPaths, aliases_in, carries_variables, is_document, is_taken_from, made_up_in},
 };
 use keyless_pack::{NOT_A_SECRET, OutsideRun, TokenForms, outside_run, scan, utf16_text};
 use serde::Serialize;
@@ -280,14 +280,48 @@ fn words(found: &[Found]) -> String {
             "Next: write the message without the value (git keeps it in .git/COMMIT_EDITMSG: git commit -e -F of that \
              file), and rotate the value if anybody else has seen it.\n",
         );
-    } else if found.iter().any(|one| one.kind == Kind::Secret) {
-        words.push_str("Next: keyless secret import FILE --leave aliases, or take the value out and rotate it.\n");
+    } else {
+        words.push_str(&about_secrets(found));
     }
     words.push_str(&about_aliases(found));
     words.push_str("A line that only looks like one may carry the words ");
     words.push_str(NOT_A_SECRET);
     words.push_str(".\n");
     words
+}
+
+/// What to do about secrets: what takes a value out of its file goes by the file's form.
+fn about_secrets(found: &[Found]) -> String {
+    let mut advice: Vec<&'static str> = Vec::new();
+    for one in found.iter().filter(|one| one.kind == Kind::Secret && one.file != MESSAGE) {
+        let next = if one.line == 0 { RENAME } else { next_in(Path::new(&one.file)) };
+        if !advice.contains(&next) {
+            advice.push(next);
+        }
+    }
+    if !advice.is_empty() {
+        advice.push("Rotate each value that anybody else has seen.\n");
+    }
+    advice.concat()
+}
+
+/// About a name of a file.
+const RENAME: &str = "Next: rename the file.\n";
+
+fn next_in(file: &Path) -> &'static str {
+    let end = file.extension().and_then(|end| end.to_str()).unwrap_or_default();
+    if is_taken_from(file) {
+        "Next: keyless secret import FILE --leave aliases, or take the value out of the .env file.\n"
+    } else if carries_variables(file) && ["json", "toml"].contains(&end) {
+        "Next: keyless pack adopt-secret --file FILE --path PROJECT/CATEGORY/NAME, which leaves an alias, and start what \
+         reads it with keyless run.\n"
+    } else if is_document(file) {
+        "Next: keyless secret import FILE puts the value into the vault; then have the program read a variable, which \
+         keyless run sets, and take the value out of the file by hand.\n"
+    } else {
+        "Next: keyless secret add PATH keeps the value; then have the program read a variable, which keyless run sets, and \
+         take the value out of the file by hand.\n"
+    }
 }
 
 /// What was found, where.

@@ -32,6 +32,9 @@ pub(super) async fn run(ui: &Ui, args: ImportArgs) -> Result<ExitCode, Error> {
     for line in &import.unread {
         ui.warn(format!("line {line} can't be read; it stays as it is"));
     }
+    if import.in_lists > 0 {
+        ui.warn(in_lists(import.in_lists));
+    }
     refuse_unheard_of(&args, &import)?;
     let leave = leave(&import, args.leave)?;
     let (_, vault) = unlock_vault(&args.factor).await?;
@@ -54,6 +57,14 @@ pub(super) async fn run(ui: &Ui, args: ImportArgs) -> Result<ExitCode, Error> {
     answer(ui, &import, left.map(|left| left.replaced));
     let is_refused = |row: &ImportRow| matches!(row.outcome, Outcome::Refused(_));
     Ok(if import.rows().any(is_refused) { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn in_lists(count: usize) -> String {
+    let (texts, were, each) =
+        if count == 1 { ("text", "was", "it") } else { ("texts", "were", "each") };
+    format!(
+        "{count} {texts} in lists {were} not looked at, as nothing there says what {each} holds: keyless secret add PATH takes a secret"
+    )
 }
 
 /// `--only` is about variables that are there.
@@ -165,6 +176,7 @@ fn answer(ui: &Ui, import: &Import, replaced: Option<usize>) {
         "present": import.count(&Outcome::Present),
         "replaced": replaced,
         "unread_lines": import.unread,
+        "in_lists": import.in_lists,
     });
     ui.answer("secret import", &data, &words);
 }
