@@ -21,6 +21,7 @@ use serde_json::json;
 use super::{
     hooks,
     pack::{self, looks_secret},
+    secret::import,
 };
 use crate::ui::Ui;
 
@@ -93,7 +94,18 @@ async fn values(folder: &Path) -> Vec<Check> {
         );
         (!names.is_empty()).then(|| Check::other("project.values", CheckState::Warning, found, remedy))
     });
-    raw.chain(doubts).collect()
+    let overruled = held.overruled.into_iter().filter_map(|(file, lines)| {
+        let known = lines.iter().filter(|(proposal, _)| is_known(proposal));
+        let places: Vec<String> =
+            known.map(|(proposal, line)| format!("{} in line {line}", proposal.variable)).collect();
+        let file = file.strip_prefix(&here).unwrap_or(&file).display();
+        let found =
+            format!("{file} holds raw values that later lines overrule ({})", places.join(", "));
+        let remedy = format!("{}; no import does, as no vault has them", import::BY_HAND);
+        (!places.is_empty())
+            .then(|| Check::other("project.values", CheckState::Warning, found, remedy))
+    });
+    raw.chain(overruled).chain(doubts).collect()
 }
 
 /// What is said of variables that are left out by their names though their values look made up, and what to do.

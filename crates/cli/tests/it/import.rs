@@ -133,6 +133,34 @@ fn lists_of_a_document_are_looked_into() {
     assert_eq!(seen["variables"][0]["variable"], "providers_1_token", "{seen}");
 }
 
+/// The value of a line that a later one overrules is in no vault, so it is neither thrown away nor left unnoticed.
+#[test]
+fn an_overruled_line_is_told_before_and_after() {
+    let world = World::with_store();
+    let (first, second) = (value(&world), value(&world));
+    let text = format!("# ours\nACME_TOKEN='{first}'\nPORT=1\nPORT=2\nACME_TOKEN={second}\n");
+    let file = world.home.write("work/.env", text).unwrap();
+    world.declares("required = []\n");
+    let options = ["secret", "import", file.to_str().unwrap(), "--leave", "aliases", "--yes"];
+    let seen = world.keyless(&options).run();
+    seen.ok();
+    let warned = seen.errors();
+    assert!(
+        warned.contains("line 2 of ") && warned.contains("take the line out by hand"),
+        "{warned}"
+    );
+    assert_eq!(warned.matches("overrules").count(), 1, "{warned}");
+    let left = std::fs::read_to_string(&file).unwrap();
+    let alias = "ACME_TOKEN=@secret:personal/acme/token\n";
+    assert_eq!(left, format!("# ours\nACME_TOKEN='{first}'\nPORT=1\nPORT=2\n{alias}"));
+    let again = world.keyless(&[&options[..], &["--json"]].concat()).run().data();
+    assert_eq!(again["overruled_lines"], json!([2]), "{again}");
+    let doctor = world.keyless(&["doctor"]).run().text();
+    assert!(doctor.contains("later lines overrule (ACME_TOKEN in line 2)"), "{doctor}");
+    assert!(!doctor.contains("--leave empty") && !doctor.contains(&first), "{doctor}");
+    std::fs::remove_file(file).unwrap();
+}
+
 /// However many: they go in as one change of the vault, and are in one entry of the log.
 #[test]
 fn many_values_are_one_change_of_the_vault() {

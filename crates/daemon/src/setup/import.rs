@@ -60,6 +60,16 @@ pub struct Import {
     pub in_lists: usize,
 }
 
+/// A line whose value looks like a secret, and that a later one of the same name overrules. Its value goes nowhere, so
+/// it is never taken out of the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Overruled {
+    /// The variable.
+    pub variable: String,
+    /// Counted from one.
+    pub line: usize,
+}
+
 /// Whether a file of this name is read as JSON or YAML, by its keys.
 pub fn is_document(file: &Path) -> bool {
     Form::of(file).is_some()
@@ -70,6 +80,8 @@ struct Held {
     row: ImportRow,
     value: Zeroizing<String>,
     places: Vec<Range<usize>>,
+    /// A later line sets it to something else, and this looks like a secret's value.
+    is_overruled_secret: bool,
 }
 
 /// What is known of one variable, and what became of it. Holds no value.
@@ -179,11 +191,19 @@ impl Import {
                 .find(|held| held.row.variable == one.name && *held.value == *one.value);
             match same {
                 Some(held) => held.places.extend(one.place),
-                None => held.push(Held::overruled(one)),
+                None => held.push(Held::overruled(one, wish, proposer)),
             }
         }
         give_paths_of_their_own(&mut held);
         Self { replaceable: None, held, unread: Vec::new(), in_lists: 0 }
+    }
+
+    /// The lines that stay as they are, though what they hold looks like a secret's value: a later one overrules them.
+    pub fn overruled(&self) -> impl Iterator<Item = Overruled> {
+        let overruled = self.held.iter().filter(|held| held.is_overruled_secret);
+        overruled.filter_map(|Held { row, .. }| {
+            Some(Overruled { variable: row.variable.clone(), line: row.line? })
+        })
     }
 
     /// What is known of each variable.
@@ -273,14 +293,16 @@ impl Held {
     }
 
     /// Set again further down: what counts is the last one.
-    fn overruled(found: Found) -> Self {
+    fn overruled(found: Found, wish: &Wish, proposer: &Proposer<'_>) -> Self {
+        let is_overruled_secret = judge(&found, wish, proposer).1 == Outcome::New;
         let why = "another value is set further down, which counts".to_owned();
-        Self::of(found, None, Outcome::Skipped(why))
+        Self { is_overruled_secret, ..Self::of(found, None, Outcome::Skipped(why)) }
     }
 
     fn of(found: Found, proposal: Option<Proposal>, outcome: Outcome) -> Self {
         let row = ImportRow { variable: found.name, line: found.line, proposal, outcome };
-        Self { row, value: found.value, places: found.place.into_iter().collect() }
+        let places = found.place.into_iter().collect();
+        Self { row, value: found.value, places, is_overruled_secret: false }
     }
 }
 
@@ -406,5 +428,7 @@ mod tests {
         ];
         assert_eq!(told(&import), rows(&expected));
         assert_eq!(import.held[0].places.len(), 2);
+        let overruled: Vec<_> = import.overruled().map(|one| (one.variable, one.line)).collect();
+        assert_eq!(overruled, [("ACME_KEY".to_owned(), 1)]);
     }
 }

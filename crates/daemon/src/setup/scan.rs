@@ -106,6 +106,8 @@ pub fn is_taken_from(file: &Path) -> bool {
 pub struct ValuesHeld {
     /// What looks like a secret's value.
     pub secrets: BTreeMap<PathBuf, Vec<Proposal>>,
+    /// The same in lines that a later one of the same name overrules, which nothing takes out; with their lines.
+    pub overruled: BTreeMap<PathBuf, Vec<(Proposal, usize)>>,
     /// Variables that are left out by their names though their values may be credentials.
     pub doubtful: BTreeMap<PathBuf, BTreeSet<String>>,
 }
@@ -113,7 +115,8 @@ pub struct ValuesHeld {
 /// What lies in the `.env` files of the project at `root`. Blocks.
 pub fn values_held(root: &Path, proposer: &Proposer<'_>) -> ValuesHeld {
     let looked = looked_through(root, proposer, Files::Env);
-    ValuesHeld { secrets: looked.held, doubtful: looked.found.doubtful }
+    let (secrets, overruled) = (looked.held, looked.overruled);
+    ValuesHeld { secrets, overruled, doubtful: looked.found.doubtful }
 }
 
 /// The lines of a file whose values nobody typed, are or hold a password, or are a secret's by their names; none unless its
@@ -147,8 +150,8 @@ fn is_env_file(path: &Path, name: &str) -> bool {
 }
 
 fn looked_through<'a>(root: &'a Path, proposer: &'a Proposer<'a>, files: Files) -> Looking<'a> {
-    let (found, held) = (Scan::default(), BTreeMap::new());
-    let mut looked = Looking { root, proposer, files, found, held };
+    let (found, held, overruled) = (Scan::default(), BTreeMap::new(), BTreeMap::new());
+    let mut looked = Looking { root, proposer, files, found, held, overruled };
     let mut folders = vec![root.to_owned()];
     while let Some(folder) = folders.pop() {
         let read = fs::read_dir(&folder).and_then(Iterator::collect::<io::Result<Vec<_>>>);
@@ -186,6 +189,8 @@ struct Looking<'a> {
     found: Scan,
     /// What the `.env` files hold that no example has, by file.
     held: BTreeMap<PathBuf, Vec<Proposal>>,
+    /// Those of lines that a later one overrules.
+    overruled: BTreeMap<PathBuf, Vec<(Proposal, usize)>>,
 }
 
 impl Looking<'_> {
@@ -236,7 +241,11 @@ impl Looking<'_> {
         let is_example = path
             .extension()
             .is_some_and(|end| end == "example" || end == "sample" || end == "template");
-        for one in read_dotenv(text).assignments {
+        let assignments = read_dotenv(text).assignments;
+        let last: BTreeMap<String, Zeroizing<String>> =
+            assignments.iter().map(|one| (one.name.clone(), one.value.clone())).collect();
+        for one in assignments {
+            let is_overruled = last.get(&one.name).is_some_and(|value| *value != one.value);
             let judged = self.proposer.judge(&one.name, &one.value);
             if judged.is_doubtful() {
                 self.found.doubtful.entry(path.to_owned()).or_default().insert(one.name.clone());
@@ -244,6 +253,10 @@ impl Looking<'_> {
             if let (Judged::Secret(proposal), false) = (judged, is_example) {
                 self.found.held_in.insert(path.to_owned());
                 match Weakness::of(one.value.as_bytes()) {
+                    None if is_overruled => {
+                        let overruled = self.overruled.entry(path.to_owned()).or_default();
+                        overruled.push((proposal, one.line));
+                    }
                     None => self.held.entry(path.to_owned()).or_default().push(proposal),
                     Some(Weakness::Short) => {
                         self.left(path).insert(one.name.clone());

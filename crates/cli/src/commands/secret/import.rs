@@ -7,7 +7,7 @@ use std::{
 use keyless_core::{Code, Error, SafeText};
 use keyless_daemon::{
     AgreedBy, Operator, Places, counted,
-    setup::{Import, ImportRow, Leave, Outcome, Proposer, Wish},
+    setup::{Import, ImportRow, Leave, Outcome, Overruled, Proposer, Wish},
     vault::Providers,
 };
 use serde_json::{Value, json};
@@ -37,6 +37,9 @@ pub(super) async fn run(ui: &Ui, args: ImportArgs) -> Result<ExitCode, Error> {
     }
     refuse_unheard_of(&args, &import)?;
     let leave = leave(&import, args.leave)?;
+    if leave.is_some() {
+        warn_of_overruled(ui, &import, args.file.as_deref().unwrap_or(Path::new("")));
+    }
     let (_, vault) = unlock_vault(&args.factor).await?;
     // Read anew: where tokens go is by the vault's word on what was agreed to, and that may have been just now.
     let voucher = vault.agreement_voucher();
@@ -59,12 +62,28 @@ pub(super) async fn run(ui: &Ui, args: ImportArgs) -> Result<ExitCode, Error> {
     Ok(if import.rows().any(is_refused) { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
+/// What to do about a line that a later one overrules.
+pub(in crate::commands) const BY_HAND: &str =
+    "take the line out by hand, and revoke its value at its service if it is still good there";
+
 fn in_lists(count: usize) -> String {
     let (texts, were, each) =
         if count == 1 { ("text", "was", "it") } else { ("texts", "were", "each") };
     format!(
         "{count} {texts} in lists {were} not looked at, as nothing there says what {each} holds: keyless secret add PATH takes a secret"
     )
+}
+
+/// Says which lines keep their values though others' are taken out: the vault gets what counts, and what nothing else has
+/// is not thrown away.
+pub(in crate::commands) fn warn_of_overruled(ui: &Ui, import: &Import, file: &Path) {
+    for Overruled { variable, line } in import.overruled() {
+        ui.warn(format!(
+            "line {line} of {} sets {variable} to another value, which a later line overrules: it goes into no vault, and stays. \
+             Next: {BY_HAND}",
+            file.display()
+        ));
+    }
 }
 
 /// `--only` is about variables that are there.
@@ -177,6 +196,7 @@ fn answer(ui: &Ui, import: &Import, replaced: Option<usize>) {
         "replaced": replaced,
         "unread_lines": import.unread,
         "in_lists": import.in_lists,
+        "overruled_lines": import.overruled().map(|one| one.line).collect::<Vec<_>>(),
     });
     ui.answer("secret import", &data, &words);
 }

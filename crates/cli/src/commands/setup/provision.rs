@@ -121,6 +121,9 @@ async fn from_file(
         ));
     }
     let leave = import::leave(&read, setup.args.leave)?;
+    if leave.is_some() {
+        import::warn_of_overruled(setup.ui, &read, file);
+    }
     if !import::is_anything_to_do(&read, leave) {
         return Ok(0);
     }
