@@ -161,7 +161,7 @@ pub use crate::{
     },
     session_book::{SessionKind, SessionRow},
     sockets::told_error,
-    source_file::{NewSource, declare_source, undeclare_source},
+    source_file::{NewSource, declare_source, lacking_of_source, undeclare_source},
     sources::{kept_at, with_sources},
     store_place::{StoreConfig, store_place},
     system::this_program,

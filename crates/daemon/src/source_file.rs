@@ -1,7 +1,12 @@
 //! Adds a source to the operator's `sources.toml`, or takes one out. What stands there already stays as it was written,
 //! and a file that would not be usable is never written.
 
-use std::{fs, io, net::IpAddr, sync::Arc};
+use std::{
+    env, fs, io,
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use keyless_core::{Code, Error, SafeText, SecretPath};
 use keyless_vault::{
@@ -79,12 +84,18 @@ pub fn declare_source(places: &Places, new: &NewSource) -> Result<(), Error> {
         let words = words.and("; there are ").as_they_wrote(&known.join(", "));
         return Err(Error::with(Code::Usage, words));
     }
-    let is_address = |name: &str| matches!(name, "addr" | "endpoint");
-    let unasked = new.settings.iter().find(|(name, text)| is_address(name) && !is_ever_asked(text));
-    if let Some((name, _)) = unasked {
-        let words = SafeText::default().as_they_wrote(name);
-        let words = words.and(" has http://, which is for this machine alone: write https://");
+    let asks_to_write = |(name, text): &(String, String)| name == "access" && text == "readwrite";
+    if !new.kind.takes_values() && (new.may_write || new.settings.iter().any(asks_to_write)) {
+        let words = SafeText::words("a source of type ").and(new.kind.as_str());
+        let words = words.and(" takes no values, so readwrite says nothing: leave access out");
         return Err(Error::with(Code::Usage, words));
+    }
+    let is_checksum =
+        |text: &str| text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if new.settings.iter().any(|(name, text)| name == "checksum_sha256" && !is_checksum(text)) {
+        let words =
+            "checksum_sha256 is not the 64 hexadecimal digits that sha256sum PROGRAM prints";
+        return Err(Error::with(Code::Usage, SafeText::words(words)));
     }
     if sources(&document).any(|table| is(table, "name", &new.name)) {
         let words = SafeText::words("there is a source ").as_they_wrote(&new.name);
@@ -99,6 +110,10 @@ pub fn declare_source(places: &Places, new: &NewSource) -> Result<(), Error> {
     let mut source = Table::new();
     source["name"] = value(&new.name);
     source["type"] = value(new.kind.as_str());
+    let names_program = new.settings.iter().any(|(name, _)| name == "program");
+    if let Some(program) = program_elsewhere(new.kind).filter(|_| !names_program) {
+        source["program"] = value(program);
+    }
     for (name, text) in &new.settings {
         match name.split_once('.') {
             Some(("environment", variable)) => {
@@ -137,6 +152,30 @@ pub fn declare_source(places: &Places, new: &NewSource) -> Result<(), Error> {
         credentials.insert(&new.name, value(credential.as_str()));
     }
     write(places, &document)
+}
+
+/// What a source of this name lacks on this machine, as a fragment of a sentence; nothing where it lacks nothing. Nobody
+/// is asked. Blocks.
+pub fn lacking_of_source(places: &Places, name: &str) -> Result<Option<SafeText>, Error> {
+    let router = to_look_at(RouterConfig::load(&places.sources_file())?)?;
+    Ok(router.lacking().into_iter().find(|lacking| lacking.name == name).map(|lacking| lacking.why))
+}
+
+/// Where the program of such sources is, by `PATH`, if it is not where they look for it by themselves.
+fn program_elsewhere(kind: SourceType) -> Option<String> {
+    let (name, usual) = kind.program()?;
+    if is_program(Path::new(usual)) {
+        return None;
+    }
+    let folders = env::var_os("PATH")?;
+    let places = env::split_paths(&folders).filter(|folder| folder.is_absolute());
+    let found: PathBuf = places.map(|folder| folder.join(name)).find(|place| is_program(place))?;
+    found.into_os_string().into_string().ok()
+}
+
+fn is_program(place: &Path) -> bool {
+    let is_one = |found: fs::Metadata| found.is_file() && found.permissions().mode() & 0o111 != 0;
+    fs::metadata(place).is_ok_and(is_one)
 }
 
 /// Takes a source out, with the routes and the default that lead to it and the name of its credential. Blocks.
@@ -275,19 +314,6 @@ fn push(document: &mut DocumentMut, section: &str, table: Table) -> Result<(), E
     Ok(())
 }
 
-/// Whether a source at this address could ever be asked: without TLS no value goes to another machine.
-fn is_ever_asked(address: &str) -> bool {
-    let Some(rest) = address.strip_prefix("http://") else { return true };
-    let authority = rest.split('/').next().unwrap_or_default();
-    let (host, port) = authority.rsplit_once(':').unwrap_or((authority, ""));
-    let host = if port.contains(']') { authority } else { host };
-    match host.trim_matches(['[', ']']).parse::<IpAddr>() {
-        Ok(address) => address.is_loopback(),
-        // A name may lead here.
-        Err(_) => true,
-    }
-}
-
 /// Seconds are written as numbers.
 fn number(text: &str) -> Option<i64> {
     text.parse().ok()
@@ -341,21 +367,5 @@ mod tests {
             }
         });
         assert_eq!(sources(&read(&places).unwrap()).count(), 16);
-    }
-
-    #[test]
-    fn without_tls_a_source_is_on_this_machine() {
-        for (address, fits) in [
-            ("https://10.0.0.1:8200", true),
-            ("http://127.0.0.1:8200", true),
-            ("http://[::1]:8200/", true),
-            ("http://vault.test", true),
-            ("http://10.0.0.1:8200", false),
-            ("http://192.0.2.1", false),
-            ("http://[2001:db8::1]", false),
-            ("http://[2001:db8::1]:8200/v1", false),
-        ] {
-            assert_eq!(is_ever_asked(address), fits, "{address}");
-        }
     }
 }

@@ -51,6 +51,11 @@ fn a_source_is_added_and_taken_out_and_the_rest_of_the_file_stays() {
         (&["corp", "--type", "nonsense"], "unknown"),
         (&["corp", "--type", "vault"], "addr is missing"),
         (&["corp", "--type", "vault", "addr=v.test"], "no https:// URL"),
+        (&["corp", "--type", "vault", "addr=http://vault.example.com"], "this machine alone"),
+        (&["corp", "--type", "openbao", "addr=http://10.0.0.1:8200"], "this machine alone"),
+        (&["corp", "--type", "pass", "checksum_sha256=zz"], "64 hexadecimal digits"),
+        (&["corp", "--type", "files", "folder=/m", "access=readwrite"], "takes no values"),
+        (&["corp", "--type", "files", "folder=/m", "--access", "readwrite"], "takes no values"),
         (&["corp", "--type", "pass", "foldr=work"], "there are folder, program"),
         (&["Corp", "--type", "env"], "no name"),
         (&["corp", "--type", "env", "--route", "team"], "slash"),
@@ -113,6 +118,27 @@ fn a_first_source_makes_the_file_with_its_default_and_credential() {
     let left = file(&world);
     assert!(!left.contains("corp") && !left.contains("[default]"), "{left}");
     world.keyless(&second).run().ok();
+}
+
+/// npm and others put programs elsewhere than a distribution does.
+#[test]
+fn a_program_is_found_where_it_is_and_what_is_missing_is_said() {
+    let world = World::with_store();
+    let bin = world.operator_file("bin");
+    fs::create_dir_all(&bin).unwrap();
+    let bw = script(&world, "bin/bw", "#!/bin/sh\nexit 1\n");
+    let add = |words: &[&str], path: &str| {
+        let path = format!("{path}:/usr/bin:/bin");
+        world.keyless(&[&["source", "add"], words].concat()).env("PATH", path).run()
+    };
+    add(&["warden", "--type", "bitwarden"], bin.to_str().unwrap()).ok();
+    assert!(file(&world).contains(&format!("program = \"{bw}\"")), "{}", file(&world));
+    let seen = add(&["mount", "--type", "files", "folder=/nowhere/at/all"], "/nowhere");
+    seen.ok();
+    assert!(seen.errors().contains("no folder at /nowhere/at/all"), "{}", seen.errors());
+    let seen = add(&["mine", "--type", "pass", "program=/nowhere/pass"], "/nowhere");
+    seen.ok();
+    assert!(seen.errors().contains("no program at /nowhere/pass"), "{}", seen.errors());
 }
 
 /// devboy's own names for kinds, and its words for "no credential", as its guide has them.

@@ -100,6 +100,32 @@ impl SourceType {
         }
     }
 
+    /// The program that it is asked through, and where that is when `program` does not say; nothing of a type that has none
+    /// of its own.
+    pub fn program(self) -> Option<(&'static str, &'static str)> {
+        match self {
+            Self::Bitwarden => Some(("bw", "/usr/local/bin/bw")),
+            Self::OnePassword => Some(("op", "/usr/bin/op")),
+            Self::Pass => Some(("pass", "/usr/bin/pass")),
+            _ => None,
+        }
+    }
+
+    /// Whether there is a way to put a value there; a plugin says for itself.
+    pub fn takes_values(self) -> bool {
+        match self {
+            Self::Bitwarden | Self::Env | Self::Files | Self::KeePass | Self::OnePassword => false,
+            Self::AwsSecretsManager
+            | Self::AwsSsm
+            | Self::Keyring
+            | Self::Local
+            | Self::OpenBao
+            | Self::Pass
+            | Self::Plugin
+            | Self::Vault => true,
+        }
+    }
+
     /// Whether a secret of the store opens it.
     pub(super) fn takes_credential(self) -> bool {
         match self {

@@ -20,7 +20,7 @@ use super::{
         no_text,
     },
     hashicorp::{browse_below, quoted, text_of},
-    http::{HttpAnswer, HttpRequest, SourceHttp},
+    http::{HttpAnswer, HttpRequest, SourceHttp, is_ever_asked},
     supply::{Setting, Supply},
 };
 use crate::router::{optional, required};
@@ -164,10 +164,14 @@ impl AwsSource {
             return Err("region is no region".to_owned());
         }
         let host = format!("https://{}.{region}.amazonaws.com", service.name());
+        let endpoint = optional(settings, "endpoint")?.unwrap_or(host);
+        if !is_ever_asked(&endpoint) {
+            return Err("endpoint is no https:// URL (http:// is for this machine alone: localhost, 127.0.0.1)".to_owned());
+        }
         Ok(Self {
             http,
             service,
-            endpoint: optional(settings, "endpoint")?.unwrap_or(host),
+            endpoint,
             access_key_id: Setting::parse(&required(settings, "access_key_id")?)?,
             browse_below: browse_below(settings)?,
             region,

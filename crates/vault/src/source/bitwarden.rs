@@ -16,6 +16,7 @@ use super::{
     program::{Program, Ran},
     supply::Supply,
 };
+use crate::router::SourceType;
 
 const SESSION: &str = "BW_SESSION";
 const FIELDS: [&str; 4] = ["notes", "password", "totp", "username"];
@@ -34,7 +35,7 @@ struct Item {
 
 impl BitwardenSource {
     pub(crate) fn new(settings: &Table) -> Result<Self, String> {
-        Ok(Self { program: Program::of(settings, "/usr/local/bin/bw")? })
+        Ok(Self { program: Program::of(settings, SourceType::Bitwarden)? })
     }
 
     /// The id of the one item of that name. `bw get` would do with any whose name, user or address has the word in it.

@@ -24,7 +24,7 @@ use super::{
         Answer, Backend, Capabilities, Fetched, Held, MAX_HELD, SourceFault, State, holds_too_much,
         no_text,
     },
-    http::{HttpAnswer, HttpRequest, SourceHttp},
+    http::{HttpAnswer, HttpRequest, SourceHttp, is_ever_asked},
     supply::{Setting, Supply},
 };
 use crate::{
@@ -36,6 +36,10 @@ use crate::{
 const BELOW: &str = "//";
 /// Of a token that the server lets in.
 const CLOSED: &str = "the server answered 403: its token's policy does not allow this; reading takes read of MOUNT/data/PATH, writing create and update";
+
+/// What is said of an address that would carry the token in the clear.
+const IN_THE_CLEAR: &str =
+    "addr has http://, which is for this machine alone (localhost, 127.0.0.1): write https://";
 
 /// One server and mount.
 pub(crate) struct VaultSource {
@@ -125,6 +129,9 @@ impl VaultSource {
         }
         if !address.starts_with("https://") && !address.starts_with("http://") {
             return Err("addr is no https:// URL (http:// is for this machine alone)".to_owned());
+        }
+        if !is_ever_asked(&address) {
+            return Err(IN_THE_CLEAR.to_owned());
         }
         Ok(Self {
             http,

@@ -3,7 +3,7 @@
 //! The broker gives it. Over verified TLS; without TLS to the machine itself alone. It follows no redirects,
 //! so that a credential goes nowhere else.
 
-use std::fmt;
+use std::{fmt, net::IpAddr};
 
 use zeroize::Zeroizing;
 
@@ -88,5 +88,46 @@ impl fmt::Debug for HttpRequest {
 impl fmt::Debug for HttpAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.status)
+    }
+}
+
+/// Whether a source at this address can be asked: over TLS, or on this machine, by an address or a name that lead nowhere
+/// else. Where another name leads is not known before it is asked.
+pub(crate) fn is_ever_asked(address: &str) -> bool {
+    if address.starts_with("https://") {
+        return true;
+    }
+    let Some(rest) = address.strip_prefix("http://") else { return false };
+    let authority = rest.split('/').next().unwrap_or_default();
+    let (host, port) = authority.rsplit_once(':').unwrap_or((authority, ""));
+    let host = if port.contains(']') { authority } else { host };
+    let host = host.trim_matches(['[', ']']).trim_end_matches('.').to_ascii_lowercase();
+    let is_local_name = host == "localhost" || host.ends_with(".localhost");
+    is_local_name || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_tls_a_source_is_on_this_machine() {
+        for (address, fits) in [
+            ("https://10.0.0.1:8200", true),
+            ("http://127.0.0.1:8200", true),
+            ("http://[::1]:8200/", true),
+            ("http://localhost:8200", true),
+            ("http://vault.localhost./v1", true),
+            ("http://vault.example.com", false),
+            ("http://localhost.example.com", false),
+            ("http://127.0.0.1.example.com:8200", false),
+            ("http://10.0.0.1:8200", false),
+            ("http://192.0.2.1", false),
+            ("http://[2001:db8::1]", false),
+            ("http://[2001:db8::1]:8200/v1", false),
+            ("vault.example.com", false),
+        ] {
+            assert_eq!(is_ever_asked(address), fits, "{address}");
+        }
     }
 }

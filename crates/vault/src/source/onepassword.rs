@@ -15,7 +15,7 @@ use super::{
     program::{Program, Ran},
     supply::Supply,
 };
-use crate::router::optional;
+use crate::router::{SourceType, optional};
 
 const TOKEN: &str = "OP_SERVICE_ACCOUNT_TOKEN";
 
@@ -44,7 +44,7 @@ struct ItsVault {
 impl OnePasswordSource {
     pub(crate) fn new(settings: &Table) -> Result<Self, String> {
         Ok(Self {
-            program: Program::of(settings, "/usr/bin/op")?,
+            program: Program::of(settings, SourceType::OnePassword)?,
             account: optional(settings, "account")?,
             vault: optional(settings, "vault")?,
         })

@@ -16,7 +16,7 @@ use super::{
     program::{Program, Ran},
     supply::Supply,
 };
-use crate::router::optional;
+use crate::router::{SourceType, optional};
 
 /// One password store.
 pub(crate) struct PassSource {
@@ -28,7 +28,7 @@ pub(crate) struct PassSource {
 impl PassSource {
     pub(crate) fn new(settings: &Table) -> Result<Self, String> {
         let folder = optional(settings, "folder")?.unwrap_or_default();
-        Ok(Self { program: Program::of(settings, "/usr/bin/pass")?, folder })
+        Ok(Self { program: Program::of(settings, SourceType::Pass)?, folder })
     }
 
     /// Where the entries lie, as `pass` finds it itself.

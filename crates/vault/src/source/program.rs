@@ -26,7 +26,7 @@ use super::{
     granted,
     supply::{Setting, Supply},
 };
-use crate::router::optional;
+use crate::router::{SourceType, optional};
 
 /// The bound on open files with which programs run, where it is not that of this process.
 static OPEN_FILES: OnceLock<Rlimit> = OnceLock::new();
@@ -89,8 +89,9 @@ pub(crate) struct Ran {
 impl Program {
     /// The program of a source: `program` (absolute), `checksum_sha256`, and `environment`, a table
     /// of what it gets beside the usual.
-    pub(crate) fn of(settings: &Table, default: &str) -> Result<Self, String> {
-        let path = PathBuf::from(optional(settings, "program")?.unwrap_or(default.to_owned()));
+    pub(crate) fn of(settings: &Table, kind: SourceType) -> Result<Self, String> {
+        let usual = kind.program().map(|(_, place)| place.to_owned());
+        let path = PathBuf::from(optional(settings, "program")?.or(usual).unwrap_or_default());
         if !path.is_absolute() {
             return Err("program is not an absolute path".to_owned());
         }

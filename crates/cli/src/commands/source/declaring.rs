@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::{
     args::{AccessWord, SourceAddArgs, SourceRemoveArgs},
-    commands::open_store,
+    commands::{approve::visible, open_store},
     ui::Ui,
 };
 
@@ -36,6 +36,14 @@ pub(super) fn add(ui: &Ui, args: SourceAddArgs) -> Result<ExitCode, Error> {
         credential: args.credential,
     };
     declare_source(&places, &new)?;
+    if let Some(why) = keyless_daemon::lacking_of_source(&places, &new.name)? {
+        ui.warn(format!(
+            "{} can't be asked yet: {}. Next: put it there, or name another place in {}",
+            new.name,
+            visible(why.as_str()),
+            places.sources_file().display()
+        ));
+    }
     let file = places.sources_file();
     let words = format!("{} stands in {}. {NEXT}\n", new.name, file.display());
     ui.answer("source add", &json!({ "source": new.name, "file": file.to_string_lossy() }), &words);
