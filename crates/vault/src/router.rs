@@ -1,8 +1,8 @@
 //! Finds the source of a secret and asks it, by the operator's `sources.toml`.
 //!
 //! One stack: whatever needs a value that the store does not keep comes by here. A source's own
-//! credential is a secret of the store, never of another source, so that no chain can form. What
-//! is fetched stays in memory as long as source, lease and secret allow.
+//! credential is a secret of the store, or comes by a route from a source that is asked with no secret, never from one that
+//! has a credential too, so that no chain can form. What is fetched stays in memory as long as source, lease and secret allow.
 //! Source: reference/secrets.md, section 4.
 
 mod cache;
@@ -225,6 +225,24 @@ impl Router {
         let (name, declared) = self.sources.get_key_value(fallback)?;
         let reference = declared.backend.reference(path, path.as_str(), None);
         Some(Place::Source(At { name, declared, reference, fallback: None }))
+    }
+
+    /// Where a secret is that another source is asked with. [`Code::SourcesInvalid`] where it would come from one that takes a
+    /// secret itself, or by another way than a route or a line of its own.
+    pub(crate) fn place_for_a_source(&self, path: &SecretPath) -> Result<Place<'_>, Error> {
+        if self.config.hands_on(path) {
+            return self.place(path, None);
+        }
+        Err(Self::refuse_chain(path))
+    }
+
+    /// Refuses to ask one source for what another is asked with.
+    pub(crate) fn refuse_chain(path: &SecretPath) -> Error {
+        let words = SafeText::words("what a source is asked with is kept by another source: ");
+        let words = words.and(path).and(
+            "; keep it in the store, a variable or a file, or lead it by a route to a source that is asked with no secret",
+        );
+        Error::with(Code::SourcesInvalid, words)
     }
 
     /// The secret that is `source`'s own credential.

@@ -231,6 +231,46 @@ fn several_sources_are_each_asked_for_their_own() {
     assert_eq!(arrived()[3..], [&newer[..], &here]);
 }
 
+/// A sidecar mounts the token and renews it: one step, from a source that is asked with nothing, and no second one.
+#[test]
+fn a_credential_may_come_from_a_source_that_needs_none() {
+    let world = World::with_store();
+    let (token, value) = (world.another_value(), world.another_value());
+    let server = Server::python(&world, KV2, &[&token]);
+    let body = format!("{{\"data\":{{\"value\":\"{value}\"}}}}");
+    server.vault("POST", "api/token", &token, &body);
+    let folder = world.operator_file("mount");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("tok"), &token).unwrap();
+    let declare = |mounted: &str| {
+        let text = format!(
+            "[[source]]\nname = \"mnt\"\n{mounted}\n[[route]]\nprefix = \"creds/v/\"\nsource = \"mnt\"\n\
+             [[source]]\nname = \"corp\"\ntype = \"vault\"\naddr = \"http://127.0.0.1:{}\"\nmount = \"kv\"\n\
+             namespace = \"team-a\"\ncache_ttl_seconds = 0\n[[route]]\nprefix = \"team/\"\nsource = \"corp\"\n\
+             [source_credentials]\ncorp = \"creds/v/tok\"\n",
+            server.port
+        );
+        sources(&world, &text);
+    };
+    declare(&format!("type = \"files\"\nfolder = {folder:?}"));
+    world.keyless(&["secret", "add", "creds/v/tok", "--source", "routed"]).run().ok();
+    add_routed(&world, "routed");
+    let check = || world.keyless(&["source", "check", TOKEN]).run();
+    check().ok();
+    let doctor = || world.keyless(&["doctor"]).run().text();
+    assert!(!doctor().contains("sources.credentials"), "{}", doctor());
+    assert_eq!(state(&world, "corp")["state"], json!("available"));
+    // It is asked for at each use.
+    fs::write(folder.join("tok"), "another-token").unwrap();
+    check().exits(1);
+    fs::write(folder.join("tok"), &token).unwrap();
+    check().ok();
+    // One that has a credential itself is not asked for another's.
+    declare("type = \"1password\"\nprogram = \"/bin/true\"");
+    assert!(check().exits(1).text().contains("asked with no secret"), "{}", check().text());
+    assert!(doctor().contains("is kept at a source itself"), "{}", doctor());
+}
+
 #[test]
 fn hashicorp_vault_by_token_and_by_approle() {
     let mut world = World::with_store();

@@ -175,15 +175,18 @@ pub(super) fn credentials(places: &Places, known: &[Secret]) -> Vec<Check> {
     let check = |(source, what, path): (&str, &str, &SecretPath)| {
         let why = match known.iter().find(|secret| secret.path == *path) {
             None => "is no secret here",
-            Some(secret) if matches!(secret.metadata.source, SourceConfig::Routed { .. }) => {
-                "is kept at a source itself"
-            }
-            Some(_) => return None,
+            Some(Secret { metadata, .. }) => match &metadata.source {
+                SourceConfig::Routed { source: None, reference: None } if config.hands_on(path) => {
+                    return None;
+                }
+                SourceConfig::Routed { .. } => "is kept at a source itself",
+                _ => return None,
+            },
         };
         let found = format!("the source {source} can't be asked: {what} {path} {why}");
         let remedy = format!(
-            "keyless secret add it, or another one (--source local, env:NAME or file:PATH), and name that for {source} in \
-             {}",
+            "keyless secret add it, or another one (--source local, env:NAME or file:PATH, or routed, by a route to a source that is \
+             asked with no secret), and name that for {source} in {}",
             places.sources_file().display()
         );
         Some(Check::fault("sources.credentials", found, remedy))

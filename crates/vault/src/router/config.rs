@@ -2,7 +2,12 @@
 //!
 //! Source: reference/secrets.md, section 4.
 
-use std::{collections::BTreeMap, fs, io, path::Path, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs, io,
+    path::Path,
+    time::Duration,
+};
 
 use data_encoding::HEXLOWER;
 use keyless_core::{ALIAS_PREFIX, Code, Error, SafeText, SecretPath, alias};
@@ -221,7 +226,46 @@ impl RouterConfig {
         let default = default.filter(|source| is_given(source));
         let default = default
             .map(|source| format!("what nothing leads elsewhere is kept at the source {source}"));
-        sources.chain(secrets).chain(routes).chain(default).collect()
+        let handed_on = self.handed_on_lines();
+        sources.chain(secrets).chain(routes).chain(default).chain(handed_on).collect()
+    }
+
+    /// Where what a source is asked with comes from another source: by a route or a line of its own, from one that needs no
+    /// secret itself. Nothing where it may not, or the store is meant.
+    fn handed_on(&self, path: &SecretPath) -> Option<(&SourceSpec, Resolved<'_>)> {
+        let resolved = self.resolve(path)?;
+        let is_led = resolved.route.is_some() || resolved.reference.is_some();
+        let spec = self.sources.get(resolved.source).filter(|_| is_led)?;
+        let is_plain = !spec.kind.takes_credential() && self.paths_given_to(spec).next().is_none();
+        is_plain.then_some((spec, resolved))
+    }
+
+    /// Whether `path`, with which a source is asked, may be kept where a route or a line of its own leads.
+    pub fn hands_on(&self, path: &SecretPath) -> bool {
+        self.handed_on(path).is_some()
+    }
+
+    /// The same as sentences: who could change them could have a source be given another value.
+    fn handed_on_lines(&self) -> impl Iterator<Item = String> {
+        let given = self.sources.values().flat_map(|spec| self.paths_given_to(spec));
+        let paths: BTreeSet<&SecretPath> = given.collect();
+        paths.into_iter().filter_map(|path| {
+            let (spec, resolved) = self.handed_on(path)?;
+            if spec.kind == SourceType::Local {
+                return None;
+            }
+            let said = spec.settings.to_string() + &resolved.route.map_or(String::new(), |(table, cut)| {
+                format!("{table}{cut}")
+            });
+            let digest = HEXLOWER.encode(&Sha256::digest(said)[..8]);
+            let reference = resolved.reference.map(|reference| format!(" as {reference}"));
+            Some(format!(
+                "{path}, which a source is given, comes from the source {} ({}; settings {digest}){}",
+                spec.name,
+                spec.kind,
+                reference.unwrap_or_default()
+            ))
+        })
     }
 
     /// What a source is given, and as what; nothing of one that gets nothing.
@@ -564,6 +608,36 @@ mod tests {
         let config = config.unwrap();
         let named: Vec<_> = config.named().map(|(source, path)| (source, path.as_str())).collect();
         assert_eq!(named, [("p", "a/b/c"), ("p", "a/b/d"), ("v", "a/b/r")]);
+    }
+
+    #[test]
+    fn what_is_handed_on_to_a_source_is_one_step_and_agreed_to() {
+        let file = |mounted: &str, how: &str| {
+            let text = format!(
+                "[[source]]\nname = \"mnt\"\n{mounted}\n[[source]]\nname = \"v\"\ntype = \"vault\"\n\
+                 addr = \"https://vault.corp.test\"\n{how}\n[source_credentials]\nv = \"creds/v/tok\"\n"
+            );
+            RouterConfig::parse(&text).unwrap()
+        };
+        let path = SecretPath::parse("creds/v/tok").unwrap();
+        let mounted = "type = \"files\"\nfolder = \"/m\"";
+        let route = "[[route]]\nprefix = \"creds/\"\nsource = \"mnt\"";
+        for (mounted, how, may) in [
+            (mounted, route, true),
+            (mounted, "[secret.\"creds/v/tok\"]\nsource = \"mnt\"\nreference = \"r\"", true),
+            // What nothing leads elsewhere is anybody's.
+            (mounted, "[default]\nsource = \"mnt\"", false),
+            (mounted, "[[route]]\nprefix = \"creds/\"\nsource = \"v\"", false),
+            ("type = \"1password\"", route, false),
+            ("type = \"pass\"\nenvironment = { A = \"@secret:a/b/c\" }", route, false),
+        ] {
+            assert_eq!(file(mounted, how).hands_on(&path), may, "{mounted} {how}");
+        }
+        let lines = |mounted: &str| file(mounted, route).given_out();
+        let said = lines(mounted);
+        assert!(said.iter().any(|line| line.starts_with("creds/v/tok, which a source is given")));
+        assert_ne!(lines("type = \"files\"\nfolder = \"/other\""), said);
+        assert_eq!(file(mounted, "").given_out().len(), 1);
     }
 
     #[test]

@@ -236,13 +236,7 @@ impl Vault {
         mut at: At<'_>,
     ) -> Result<Reading, Error> {
         let router = self.router()?;
-        let made_of = MadeOf {
-            source: at.source().to_owned(),
-            reference: at.reference().to_owned(),
-            binding,
-            created_at: secret.created_at,
-            updated_at: secret.updated_at,
-        };
+        let made_of = made_of(&at, secret, binding);
         if let Some(value) = router.cached(path, &made_of) {
             return Ok(Reading { value, warnings: Vec::new() });
         }
@@ -276,17 +270,32 @@ impl Vault {
         Ok(Supply::new(credential, named))
     }
 
-    /// A secret that a source is asked with, which no source may keep: so no chain can form.
+    /// A secret that a source is asked with. A source that keeps it is asked with none itself: so no chain can form.
     async fn open_for_a_source(&self, path: &SecretPath) -> Result<SecretValue, Error> {
         let index = self.index().await?;
         let secret = index.find(path)?;
         refuse_withheld(path, secret, secret.current().map(|version| version.version))?;
-        if matches!(secret.metadata.source, SourceConfig::Routed { .. }) {
-            let words = SafeText::words("what a source is asked with is kept by another source: ");
-            let words = words.and(path).and("; keep it in the store, a variable or a file");
-            return Err(Error::with(Code::SourcesInvalid, words));
+        let router = match &secret.metadata.source {
+            SourceConfig::Routed { source: None, reference: None } => self.router()?,
+            // What the secret itself says is no part of the file whose words were agreed to.
+            SourceConfig::Routed { .. } => return Err(Router::refuse_chain(path)),
+            _ => return self.open_directly(path, secret, Binding::None).await.map(|it| it.value),
+        };
+        let at = match router.place_for_a_source(path)? {
+            Place::Local => {
+                return self.open_local(path, secret, Binding::None).await.map(|it| it.value);
+            }
+            Place::Source(at) => at,
+        };
+        // Kept for no time: what a sidecar mounts is renewed, and it is opened each time that the source is asked.
+        let made_of = made_of(&at, secret, Binding::None);
+        let fetched = router.fetch(path, &at, made_of, &Supply::default(), Some(0)).await;
+        self.keep_contacts(router).await;
+        match fetched? {
+            Asked::Value(value) => Ok(value),
+            // Only what lies at the default has another place.
+            Asked::Elsewhere(_) => Err(Router::refuse_chain(path)),
         }
-        self.open_directly(path, secret, Binding::None).await.map(|reading| reading.value)
     }
 
     /// From where the secret itself says; a routed one is not opened here.
@@ -313,6 +322,17 @@ impl Vault {
     ) -> Result<Reading, Error> {
         let (store, key, current) = (&self.store, &*self.key()?, secret.current());
         LocalSource { store, key, current }.read(path, binding).await
+    }
+}
+
+/// All that a value is made of that a source gives.
+fn made_of(at: &At<'_>, secret: &Indexed, binding: Binding) -> MadeOf {
+    MadeOf {
+        source: at.source().to_owned(),
+        reference: at.reference().to_owned(),
+        binding,
+        created_at: secret.created_at,
+        updated_at: secret.updated_at,
     }
 }
 
