@@ -282,7 +282,8 @@ pub(crate) struct FactorArgs {
 pub(crate) struct InitArgs {
     #[command(flatten)]
     pub(crate) factor: FactorArgs,
-    /// Write the recovery phrase to a new 0600 file in place of showing it
+    /// Write the recovery phrase to a new 0600 file in place of showing it. Without a terminal, or with --json, it is never
+    /// shown: it goes to recovery-phrase.txt beside the store when no FILE is given
     #[arg(long, value_name = "FILE")]
     pub(crate) recovery_file: Option<PathBuf>,
 }

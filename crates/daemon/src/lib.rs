@@ -144,7 +144,10 @@ pub use crate::{
         open_store, page_link, read_destinations, read_path, read_variable, refuse_existing_store,
         refuse_inside_session, show_secret, suggested_variable, to_the_minute,
     },
-    passphrase::{read_passphrase_file, remember_passphrase_file, remembered_passphrase_files},
+    passphrase::{
+        read_passphrase_file, remember_passphrase_file, remembered_passphrase_files,
+        unused_recovery_file,
+    },
     places::{
         KEYLESS_HOME, KEYLESS_PASSPHRASE_FILE, Places, is_inside_session, keyless_home,
         unusable as path_unusable,

@@ -36,6 +36,24 @@ pub fn read_passphrase_file(path: &Path) -> Result<Zeroizing<String>, Error> {
     Ok(text)
 }
 
+/// Where the recovery phrase of a new store is kept when nobody is there to write it down. No jail shows the home.
+pub(crate) fn recovery_file(places: &Places) -> PathBuf {
+    places.data().join("recovery-phrase.txt")
+}
+
+/// The same for a store that is about to be made, in a folder that is there. [`Code::PathUnusable`] when a file of that name
+/// is: it may be what opens another store.
+pub fn unused_recovery_file(places: &Places) -> Result<PathBuf, Error> {
+    let file = recovery_file(places);
+    if fs::symlink_metadata(&file).is_ok() {
+        let words = SafeText::default().as_they_wrote(&file.to_string_lossy());
+        let words = words.and(" is there already, and may open another store: move it away");
+        return Err(Error::with(Code::PathUnusable, words));
+    }
+    places.check_data()?;
+    Ok(file)
+}
+
 /// Notes that a passphrase of this store was read from `path`: every later run hides that file,
 /// however its own session is opened. A home that can't be written to is no reason to refuse work;
 /// the run at hand hides the file in any case.

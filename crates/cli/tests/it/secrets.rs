@@ -1,7 +1,7 @@
 //! Secrets from birth to removal, by words and as JSON; sources other than the store; rotation
 //! under a running session.
 
-use std::{fs, process::Command};
+use std::{fs, os::unix::fs::PermissionsExt as _, process::Command};
 
 use keyless_testkit::Canary;
 use serde_json::json;
@@ -309,9 +309,50 @@ fn the_recovery_phrase_wants_an_acknowledgement_at_a_terminal() {
     let screen = at_a_terminal(&world, init, &script);
     assert!(screen.contains("keyless vault envelope change recovery"), "{screen}");
     assert!(!screen.contains("Next: ") && !screen.contains("arguments"), "{screen}");
-    // A script that has a terminal gives the passphrase in a file, and is not asked.
+    // So does one whose passphrase is in a file.
     let world = World::empty();
-    at_a_terminal(&world, world.keyless(&["init"]), "expect('Next: '); finish(code=0)");
+    let script = "expect('written down?'); say('y\\n'); expect('Next: '); finish(code=0)";
+    at_a_terminal(&world, world.keyless(&["init"]), script);
+    assert!(!world.home.keyless_home().join("recovery-phrase.txt").exists());
+}
+
+/// What a script prints is kept in logs, and read by agents.
+#[test]
+fn the_recovery_phrase_is_never_shown_where_nobody_can_write_it_down() {
+    for options in [&["init"][..], &["init", "--json"]] {
+        let world = World::empty();
+        let seen = world.keyless(options).run();
+        let said = seen.ok() + &seen.errors();
+        let file = world.home.keyless_home().join("recovery-phrase.txt");
+        let phrase = fs::read_to_string(&file).unwrap();
+        assert_eq!(phrase.split_whitespace().count(), 24);
+        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+        let pair = phrase.split_whitespace().take(2).collect::<Vec<_>>().join(" ");
+        assert!(!said.contains(&pair), "{said}");
+        assert!(said.contains(file.to_str().unwrap()), "{said}");
+        if options.contains(&"--json") {
+            let data = seen.data();
+            assert_eq!(data["recovery_file"], json!(file), "{data}");
+            assert!(data.get("recovery_phrase").is_none(), "{data}");
+        } else {
+            assert!(said.contains("delete it here") && said.contains("Next: "), "{said}");
+        }
+        let doctor = || world.keyless(&["doctor"]).run().text();
+        assert!(doctor().contains("home.recovery"), "{}", doctor());
+        let out = world.agent_sh(&format!("cat {}", file.display())).run();
+        assert!(!out.text().contains(&pair), "{}", out.text());
+        // It opens the store.
+        fs::write(world.operator_file("recovery"), &phrase).unwrap();
+        fs::remove_file(&file).unwrap();
+        assert!(!doctor().contains("home.recovery"));
+    }
+    // One that lies there from before opens another store: it is not written over, and no store is made.
+    let world = World::empty();
+    let file = world.home.write("keyless/recovery-phrase.txt", "of another store\n").unwrap();
+    let refused = world.keyless(&["init", "--json"]).run().exits(3).json();
+    assert_eq!(refused["errors"][0]["code"], "path_unusable", "{refused}");
+    assert_eq!(fs::read_to_string(&file).unwrap(), "of another store\n");
+    assert!(!world.home.keyless_home().join("store.db").exists());
 }
 
 #[test]

@@ -12,7 +12,7 @@ use rustix::{
 };
 
 use super::Check;
-use crate::places::Places;
+use crate::{passphrase::recovery_file, places::Places};
 
 /// Below this a log or a new version may not fit, in bytes.
 const ROOM_WANTED: u64 = 64 * 1024 * 1024;
@@ -26,8 +26,20 @@ pub(super) fn look(places: &Places) -> Vec<Check> {
             .push(Check::ok("home.permissions", "nobody else may write to Keyless's directories"));
     }
     checks.extend(bad);
+    checks.extend(recovery_phrase(places));
     checks.extend(private.first().and_then(|folder| room(folder)));
     checks
+}
+
+/// What opens the store lies beside it since `init` had nobody to show it to.
+fn recovery_phrase(places: &Places) -> Option<Check> {
+    let file = recovery_file(places);
+    file.exists().then(|| {
+        let place = file.display();
+        let found = format!("the recovery phrase, which opens the store, lies in {place}");
+        let remedy = "write it down, or move it off this machine, and delete the file";
+        Check::warning("home.recovery", found, remedy)
+    })
 }
 
 fn permissions(folder: &Path) -> Option<Check> {
