@@ -13,6 +13,7 @@ use std::{
 
 use keyless_core::{Authority, Code, Destination, Error, SafeText, audit::Mark};
 use keyless_egress::{Allowance, Limits, ProxyCredential, UpstreamProxy};
+use keyless_vault::toml_fault;
 use serde::Deserialize;
 
 pub use self::nl::{Activation, DetectionWord, NlConfig, NlTls};
@@ -202,9 +203,9 @@ impl Config {
     }
 
     fn parse(text: &str) -> Result<Self, String> {
-        let table: toml::Table = text.parse().map_err(|e: toml::de::Error| e.to_string())?;
+        let table: toml::Table = text.parse().map_err(|e: toml::de::Error| toml_fault(text, &e))?;
         refuse_aliases(&table)?;
-        let config: Self = toml::from_str(text).map_err(|error| error.to_string())?;
+        let config: Self = toml::from_str(text).map_err(|error| toml_fault(text, &error))?;
         for (from, to) in &config.egress.connect_to {
             parse_route(&format!("{from}={to}"))?;
         }

@@ -28,6 +28,7 @@ mod inventory;
 mod metadata;
 mod router;
 mod source;
+mod toml_fault;
 mod upkeep;
 mod weakness;
 
@@ -74,6 +75,7 @@ pub use crate::{
         SecretsFile, SourceHttp, SourceKind, State, Warning, drop_mark,
         run_programs_with_open_files, variables_with_value,
     },
+    toml_fault::toml_fault,
     upkeep::{EXPIRING_DAYS, Freshness, RotationMethod, Upkeep},
     vault::{
         Conflicts, Entries, Envelope, Imported, Looked, NewSecret, Replacement, Secret, Succession,

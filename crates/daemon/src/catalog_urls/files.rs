@@ -11,6 +11,7 @@ use std::{
 
 use jiff::Timestamp;
 use keyless_core::{Code, Error, SafeText};
+use keyless_vault::toml_fault;
 use sha2::{Digest, Sha256};
 use toml_edit::DocumentMut;
 
@@ -58,7 +59,7 @@ impl Files {
     }
 
     fn settings_in(&self, text: &str) -> Result<Settings, Error> {
-        toml::from_str(text).map_err(|error| self.invalid(&error.to_string()))
+        toml::from_str(text).map_err(|error| self.invalid(&toml_fault(text, &error)))
     }
 
     fn invalid(&self, fault: &str) -> Error {

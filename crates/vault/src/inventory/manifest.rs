@@ -13,7 +13,7 @@ use keyless_core::{Code, Error, SafeText, SecretPath};
 use toml::{Table, Value};
 
 use super::entry::{Entry, Fault, InventoryFile, Override, by_path};
-use crate::plain_file::PlainFile;
+use crate::{plain_file::PlainFile, toml_fault};
 
 /// What a project says of the secrets that it uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -152,7 +152,7 @@ fn read(file: &Path) -> Result<String, Error> {
 }
 
 fn table(text: &str) -> Result<Table, String> {
-    text.parse::<Table>().map_err(|error| error.to_string().trim().to_owned())
+    text.parse::<Table>().map_err(|error| toml_fault(text, &error))
 }
 
 fn unknown_keys(file: InventoryFile, table: &Table, known: &[&str]) -> Vec<Fault> {

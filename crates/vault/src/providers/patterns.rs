@@ -15,6 +15,7 @@ use super::{
     check::{SCHEMA_VERSION, check_variant},
     files_ending_in, provider_text,
 };
+use crate::toml_fault;
 
 const KEYS: &[&str] =
     &["display_name", "format_regex", "id", "liveness", "metadata", "rotation", "severity"];
@@ -146,7 +147,7 @@ impl Providers {
 
 /// The patterns of a file, and the keys beside them that nothing reads.
 fn tables(text: &str) -> Result<(Vec<Table>, Vec<String>), String> {
-    let file: Table = text.parse().map_err(|e: toml::de::Error| e.to_string().trim().to_owned())?;
+    let file: Table = text.parse().map_err(|error: toml::de::Error| toml_fault(text, &error))?;
     let unread = unread("the file", &file, &["pattern", "schema_version"]);
     if file.get("schema_version").is_some_and(|version| version.as_integer() != Some(1)) {
         return Err("schema_version is not 1".to_owned());

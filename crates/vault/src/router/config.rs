@@ -19,7 +19,7 @@ use super::{
     references::OpenPlaces,
     source_type::{SourceType, UnknownSourceType},
 };
-use crate::{inventory::IndexFile, metadata::EnvName};
+use crate::{inventory::IndexFile, metadata::EnvName, toml_fault};
 
 /// How long a fetched value may be kept, unless the source or the secret says less.
 const DEFAULT_TTL: Duration = Duration::from_mins(15);
@@ -146,7 +146,7 @@ impl RouterConfig {
     /// Reads the file's text; the error is a fragment of a sentence.
     pub fn parse(text: &str) -> Result<Self, String> {
         let file: Table =
-            text.parse().map_err(|e: toml::de::Error| e.to_string().trim().to_owned())?;
+            text.parse().map_err(|error: toml::de::Error| toml_fault(text, &error))?;
         if file.get("schema_version").is_some_and(|version| version.as_integer() != Some(1)) {
             return Err("schema_version is not 1".to_owned());
         }
@@ -733,7 +733,7 @@ mod tests {
                 "[[source]]\nname = \"a\"\ntype = \"keyring\"\nreferences = [\"*\"]",
                 "a handle can't write the references of type keyring",
             ),
-            ("x = [", "TOML"),
+            ("\nx = [", "line 2, x: "),
         ] {
             let fault = RouterConfig::parse(text).unwrap_err();
             assert!(fault.contains(expected), "{text}: {fault}");
