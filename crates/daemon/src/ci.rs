@@ -88,7 +88,8 @@ pub async fn open_session(
         let session = open_bare_session(&temporary, door, config).await?;
         return Ok(CiSession { session, home });
     }
-    let chosen = Declared::read(places, manifest)?.choose(wanted, &|name| is_set(name))?;
+    let declared = Declared::read(places, manifest)?;
+    let chosen = declared.choose(wanted, &|name| is_set(name))?;
     let store = operator::create_store(&temporary).await?;
     let passphrase = Zeroizing::new(format!("{}{}", Uuid::new_v4(), Uuid::new_v4()));
     let (vault, _) = Vault::create(store, Passphrase::new(passphrase)).await?;
@@ -97,7 +98,8 @@ pub async fn open_session(
     let vault = Arc::new(vault);
     let hands = Operator::with_log(Arc::clone(&vault), log.clone());
     let mut paths = Vec::with_capacity(chosen.len());
-    for (path, metadata) in chosen {
+    for (path, mut metadata) in chosen {
+        declared.look_alike(&mut metadata);
         hands.add(&path, metadata, None).await?;
         paths.push(path);
     }
@@ -224,6 +226,15 @@ impl Declared {
         Ok(Ok(metadata))
     }
 
+    /// Gives the placeholder the form that the value has, where a service has several: a client that checks it sees no other.
+    fn look_alike(&self, metadata: &mut Metadata) {
+        let SourceConfig::Env { variable } = &metadata.source else { return };
+        let Some(value) = value_of(variable.as_str()) else { return };
+        if let Some((_, variant)) = self.providers.of_value(value.trim().as_bytes()) {
+            metadata.placeholder = variant.complete(Metadata::default()).placeholder;
+        }
+    }
+
     /// What the catalog knows of a secret, if that is one token and no other.
     fn known(&self, path: &SecretPath, row: &Row) -> Option<(&Provider, &Variant)> {
         let index = self.index.secrets.get(path);
@@ -255,6 +266,16 @@ impl Declared {
         names.retain(|name| seen.insert(name.clone()));
         names
     }
+}
+
+/// What the environment has under a name, or the file after it.
+fn value_of(name: &str) -> Option<Zeroizing<String>> {
+    if let Some(value) = env::var(name).ok().filter(|value| !value.is_empty()) {
+        return Some(Zeroizing::new(value));
+    }
+    let read = SecretsFile::named()?.read().ok()?;
+    let last = read.assignments.into_iter().rev().find(|one| one.name == name)?;
+    Some(last.value)
 }
 
 fn in_file() -> Result<BTreeSet<String>, Error> {

@@ -25,6 +25,21 @@ fn a_job_uses_what_its_environment_holds_and_never_holds_it() {
     assert_eq!(origin.requests().len(), 2);
 }
 
+/// A service may have tokens of several forms; a client may check which one it is given.
+#[test]
+fn a_placeholder_looks_like_the_value_that_it_stands_for() {
+    let world = World::empty();
+    world.declares(MANIFEST);
+    let token = world.github_token();
+    let shown = world
+        .agent_sh("printf %s \"$GITHUB_TOKEN\"")
+        .env("KEYLESS_CI", "1")
+        .env_with_value("GITHUB_TOKEN", &token)
+        .run()
+        .ok();
+    assert!(shown.starts_with("ghp_") && shown.len() == token.len() && shown != token, "{shown}");
+}
+
 #[test]
 fn what_is_missing_or_takes_a_person_is_told_at_once() {
     let world = World::empty();
