@@ -227,7 +227,7 @@ codes! {
         "Keyless's broker does not answer.";
     /// Nobody listens where the broker should.
     BrokerNotRunning = "broker_not_running", "NL-E305", 503, Locked, Operator, true,
-        "have the person run keyless unlock",
+        "have the person run keyless unlock, after keyless init where there is no store yet",
         "Keyless's broker is not running, so nothing can be asked.";
     /// The broker that runs is of another version, and the two don't understand each other.
     BrokerOutdated = "broker_outdated", "NL-E305", 503, Environment, Operator, false,

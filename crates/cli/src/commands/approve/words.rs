@@ -145,7 +145,8 @@ pub(super) fn standing_rows(standing: &[Shown]) -> Vec<Vec<String>> {
             about(request),
             visible(&request.session),
             if request.status == Status::Denied {
-                "-".to_owned()
+                // As the page has it: when exactly is not told to anybody who could wait for its end.
+                "10 min at most".to_owned()
             } else {
                 lasting(request.seconds_left)
             },

@@ -53,8 +53,11 @@ fn row(shown: &Shown) -> Row {
         _ => ("session", Mood::Good),
     };
     // How long a denial is remembered is not told to anybody who could wait for its end.
-    let holds =
-        if shown.status == Status::Denied { "-".to_owned() } else { lasting(shown.seconds_left) };
+    let holds = if shown.status == Status::Denied {
+        "10 min at most".to_owned()
+    } else {
+        lasting(shown.seconds_left)
+    };
     Row {
         cells: vec![
             holds,
