@@ -111,23 +111,27 @@ fn parts(body: &[u8]) -> Option<Fields> {
                 return None;
             }
             for name in names {
-                fields.extend(values(head, rest).map(|value| (name.clone(), value)));
+                let values = values(head, rest, next - at);
+                fields.extend(values.into_iter().map(|value| (name.clone(), value)));
             }
         }
     }
     Some(fields)
 }
 
-/// What may be the value of a part with this head.
-fn values<'a>(head: &[u8], rest: &'a [u8]) -> impl Iterator<Item = Vec<u8>> + use<'a> {
-    let end = memmem::find(rest, b"\r\n\r\n").map(|at| at + 4);
-    // To a reader who takes line feeds alone, a head may end before.
-    let early = memmem::find(&rest[..end.unwrap_or(rest.len())], b"\n\n").map(|at| at + 2);
+/// What ends a head: a blank line, to readers who take line feeds or returns alone for line ends, too.
+const HEAD_ENDS: [&[u8]; 4] = [b"\r\n\r\n", b"\n\r\n", b"\n\n", b"\r\r"];
+
+/// What may be the value of a part with this head, of so many bytes as far as can be told. One whose value is not seen
+/// has an empty one, which no rule names.
+fn values(head: &[u8], rest: &[u8], part: usize) -> Vec<Vec<u8>> {
+    let begins = HEAD_ENDS.iter().filter_map(|end| Some(memmem::find(rest, end)? + end.len()));
+    let begins: BTreeSet<usize> = begins.collect();
+    let has_own = begins.first().is_some_and(|at| *at <= part);
     let is_coded = is_coded(head);
-    [early, end].into_iter().flatten().map(move |at| {
-        let line = line_of(&rest[at..]);
-        if is_coded { Vec::new() } else { line.to_vec() }
-    })
+    let read = |at| if is_coded { Vec::new() } else { line_of(&rest[at..]).to_vec() };
+    let unseen = (!has_own).then(Vec::new);
+    unseen.into_iter().chain(begins.into_iter().map(read)).collect()
 }
 
 /// What a part may be called by what could be its head; `None` where a name is written so that it can't be read.
@@ -148,13 +152,16 @@ fn names(head: &[u8]) -> Option<BTreeSet<Vec<u8>>> {
             [b'0'..=b'9', ..] if starred.is_some() => return None,
             _ => continue,
         };
-        let value = &value[..value.len().min(MAX_WRITTEN)];
-        if memmem::find(value, b"method").is_none()
-            && !value.iter().any(|byte| b"%\\?".contains(byte))
+        let (written, is_cut) = quoted(value);
+        if memmem::find(&written, b"method").is_none()
+            && !written.iter().any(|byte| b"%\\?".contains(byte))
+            && !(is_cut && starred.is_some())
         {
             continue;
         }
-        let written = quoted(value);
+        if is_cut {
+            return None;
+        }
         // An encoded word (RFC 2047).
         if memmem::find(&written, b"=?").is_some() {
             return None;
@@ -168,7 +175,7 @@ fn names(head: &[u8]) -> Option<BTreeSet<Vec<u8>>> {
     }
     // By which Rack calls one that has no name.
     for at in memmem::find_iter(&lower, b"content-id:") {
-        let id = line_of(&head[at + 11..]).trim_ascii();
+        let id = line_of(head[at + 11..].trim_ascii_start()).trim_ascii();
         let bare = id.strip_prefix(b"<").and_then(|id| id.strip_suffix(b">")).unwrap_or(id);
         take([id.to_vec(), bare.to_vec()], &mut names)?;
     }
@@ -188,12 +195,14 @@ fn line_of(text: &[u8]) -> &[u8] {
     text.split(|byte| b"\r\n".contains(byte)).next().unwrap_or_default()
 }
 
-/// A parameter's value without what stands around it.
-fn quoted(text: &[u8]) -> Vec<u8> {
+/// A parameter's value without what stands around it, and whether it was cut. Of blanks that it begins with PHP leaves out
+/// any number.
+fn quoted(text: &[u8]) -> (Vec<u8>, bool) {
     let (quote, text) = match text {
-        [quote @ (b'"' | b'\''), rest @ ..] => (Some(*quote), rest),
+        [quote @ (b'"' | b'\''), rest @ ..] => (Some(*quote), rest.trim_ascii_start()),
         _ => (None, text),
     };
+    let written = &text[..text.len().min(MAX_WRITTEN)];
     let mut escaped = false;
     let ends = |byte: &u8| {
         let ends = match quote {
@@ -203,8 +212,10 @@ fn quoted(text: &[u8]) -> Vec<u8> {
         escaped = *byte == b'\\' && !escaped;
         ends
     };
-    let end = text.iter().position(ends).unwrap_or(text.len());
-    text[..end].to_vec()
+    match written.iter().position(ends) {
+        Some(end) => (written[..end].to_vec(), false),
+        None => (written.to_vec(), written.len() < text.len()),
+    }
 }
 
 /// Whether a part's value may be something else than its bytes.
@@ -254,6 +265,7 @@ mod tests {
 
     #[test]
     fn parts_are_found_however_they_are_called() {
+        let blanks = " \t".repeat(100);
         for name in [
             "Content-Disposition: form-data; name=\"_method\"",
             "content-disposition:form-data;filename=\"name=a\";NAME = _method",
@@ -265,6 +277,9 @@ mod tests {
             "Content-Disposition: form-data; name=\"_method[]\"",
             "X: a\n\nContent-Disposition: form-data; name=\"_method\"",
             "Content-ID: <_method>",
+            &format!("Content-Disposition: form-data; name=\"{blanks}_method\""),
+            &format!("Content-Disposition: form-data; name='{blanks}_method'"),
+            &format!("Content-ID: {blanks}_method"),
         ] {
             let body = format!(
                 "--x\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\n1\r\n--x\r\n{name}\r\n\r\nDELETE\r\n--x--\r\n"
@@ -283,9 +298,42 @@ mod tests {
                 format!("--x\r\nContent-Disposition: form-data; {name}\r\n\r\nDELETE\r\n--x--\r\n");
             assert_eq!(methods(PARTS, body.as_bytes()), None, "{name}");
         }
+        // What is too long to be looked at as a whole.
+        let long = "a".repeat(100);
+        for name in [
+            format!("name=\"_method[{long}]\""),
+            format!("name*=utf-8'{long}'_method"),
+            format!("name*={long}'en'_method"),
+            format!("name=\"{}_method\"", "%20".repeat(40)),
+        ] {
+            let body =
+                format!("--x\r\nContent-Disposition: form-data; {name}\r\n\r\nDELETE\r\n--x--\r\n");
+            assert_eq!(methods(PARTS, body.as_bytes()), None, "{name}");
+        }
+        let plain = format!(
+            "--x\r\nContent-Disposition: form-data; name=\"{long}\"\r\n\r\nDELETE\r\n--x--"
+        );
+        assert_eq!(methods(PARTS, plain.as_bytes()).unwrap(), [""; 0]);
         // Of a value that may be coded nobody knows which method it names.
         let coded = "--x\r\nContent-Disposition: form-data; name=\"_method\"\r\nContent-Transfer-Encoding: base64\r\n\r\nR0VU\r\n--x--";
         assert_eq!(methods(PARTS, coded.as_bytes()).unwrap(), [""]);
+    }
+
+    #[test]
+    fn a_part_has_its_value_however_its_head_ends() {
+        let form = |end: &str, more: &str| {
+            let head = "Content-Disposition: form-data; name=\"_method\"";
+            let body = format!("--x\r\n{head}{end}DELETE\r\n--x{more}--\r\n");
+            methods(PARTS, body.as_bytes()).unwrap()
+        };
+        let other = "\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\nPOST\r\n--x";
+        for end in ["\r\n\r\n", "\n\n", "\n\r\n", "\r\r"] {
+            assert_eq!(form(end, ""), ["DELETE"], "{end:?}");
+            assert!(form(end, other).contains(&"DELETE".to_owned()), "{end:?}");
+        }
+        // One without a value that we see has one that no rule names.
+        assert_eq!(form("\r\n", ""), [""]);
+        assert_eq!(form("\r\n", other), ["", "POST"]);
     }
 
     /// Each of these once took minutes, or all memory.
@@ -298,7 +346,7 @@ mod tests {
             ("\r\n--name=_method", true),
             ("content-id:", true),
             ("name: value\r\n", true),
-            ("name=a_method", true),
+            ("name=a_method", false),
             ("\r\n--\r\nname=_method\r\n\r\n", false),
         ] {
             let body = format!("--x\r\n{}\r\n", many.repeat(500_000 / many.len()));
