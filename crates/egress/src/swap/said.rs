@@ -14,7 +14,7 @@ use super::{
     plan::{MAX_AHEAD, MAX_WHOLE, Sent, decode_whole, refused},
     table::{Facts, SwapTable},
 };
-use crate::coding::Coded;
+use crate::coding::{Coded, Coding};
 
 /// What of a body was not looked into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,11 +50,11 @@ where
     {
         // What is sent to models is long, and comes in crowds.
         if form == Form::Json && !sent.is_small() {
-            // What passes without being looked at is not watched either.
+            // What passes without being looked at is not watched either, nor are bytes that could be JSON in their coding.
             said.has_unread_form = match Coded::of(&parts.headers) {
                 Coded::Identity => false,
-                Coded::By(_) => is_chunk_framed(&parts.headers),
-                Coded::Opaque => true,
+                Coded::By(Coding::Gzip | Coding::Zstd) => is_chunk_framed(&parts.headers),
+                Coded::By(Coding::Brotli | Coding::Deflate) | Coded::Opaque => true,
             };
             return Ok((said, Unseen::Method));
         }
@@ -79,15 +79,21 @@ where
         return Ok(None);
     }
     let body = sent.whole().cloned().unwrap_or_default();
-    let plain = match Coded::of(&parts.headers) {
-        Coded::Identity => body,
-        Coded::Opaque => return Ok(None),
+    match Coded::of(&parts.headers) {
+        Coded::Identity => Ok(form.fields(&body)),
+        Coded::Opaque => Ok(None),
         Coded::By(coding) => match decode_whole(coding, &body) {
-            Ok(Some((plain, _))) => plain.into(),
-            Ok(None) | Err(_) => return Ok(None),
+            Ok(Some((plain, _))) => Ok(fields_of_both(form, [&body, &plain])),
+            Ok(None) | Err(_) => Ok(None),
         },
-    };
-    Ok(form.fields(&plain))
+    }
+}
+
+/// The fields of a coded form, which servers that look at no coding (PHP) read as it came: a comment of gzip may be one.
+fn fields_of_both(form: Form, [sent, plain]: [&[u8]; 2]) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
+    let mut fields = form.fields(sent)?;
+    fields.extend(form.fields(plain)?);
+    Some(fields)
 }
 
 /// What the head says alone.
@@ -108,7 +114,14 @@ where
         let words = "its body is too long to look what it calls; send at most 256 KiB";
         return Err(Error::with(Code::RuleDenied, words.into()));
     }
-    let body = plain(&parts.headers, sent.whole().cloned().unwrap_or_default())?;
+    let sent = sent.whole().cloned().unwrap_or_default();
+    let body = plain(&parts.headers, sent.clone())?;
+    // To a server that looks at no coding it would call something else.
+    if Coded::of(&parts.headers) != Coded::Identity
+        && calls::in_body(&parts.headers, &sent) != BodyCalls::default()
+    {
+        return Ok(BodyCalls::default());
+    }
     let document = documents.next();
     let Some(named) =
         calls::documents_named(form_parameters(query.as_bytes()), document.as_deref())

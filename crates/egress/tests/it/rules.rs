@@ -1,5 +1,7 @@
 //! What a secret may be used for inside its host, and credentials that the proxy sets itself.
 
+use std::io::Write as _;
+
 use keyless_core::{Code, EgressRule, Injection, RequestRule};
 
 use crate::scene::{Answer, Scene, Setting};
@@ -166,12 +168,52 @@ fn a_form_names_no_method_that_its_rules_do_not() {
     let data = format!("@{}", scene.path("json").display());
     let coded = ["-H", "content-encoding: aws-chunked, gzip", "--data-binary", &data];
     assert_refused(&scene, &send(shut, &[&json[..], &coded].concat()), "may name another method");
+    let mut deflated = flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::fast());
+    deflated.write_all(large("").as_bytes()).unwrap();
+    std::fs::write(scene.path("json"), deflated.finish().unwrap().repeat(300)).unwrap();
+    let coded = ["-H", "content-encoding: deflate", "--data-binary", &data];
+    assert_refused(&scene, &send(shut, &[&json[..], &coded].concat()), "may name another method");
+    a_coded_form_names_no_other_method(&scene, &send);
     // Without the placeholder nothing is judged, and all of it arrives.
     for more in [&[][..], &["-H", untold]] {
         let plain =
             [&["--data-binary", &long], more, &["https://allowed.test/notes/shut"]].concat();
         assert_eq!(scene.curl(&plain).status, 200);
         assert_eq!(scene.allowed.requests().pop().unwrap().body_bytes, (9 << 20) + 17);
+    }
+}
+
+/// PHP takes a form as it came, whatever its coding.
+fn a_coded_form_names_no_other_method(scene: &Scene, send: &dyn Fn(&str, &[&str]) -> Answer) {
+    let part = "\r\n--x\r\ncontent-disposition: form-data; name=\"_method\"\r\n\r\nDELETE\r\n--x--";
+    let file = scene.path("coded");
+    let data = format!("@{}", file.display());
+    let parts = "multipart/form-data; boundary=x";
+    for (content_type, beside, is_allowed) in [
+        ("application/x-www-form-urlencoded", "&a=method&", true),
+        ("application/x-www-form-urlencoded", "&_method=DELETE&", false),
+        (parts, part, false),
+    ] {
+        let plain = b"a=1";
+        let mut gzip = flate2::GzBuilder::new()
+            .comment(beside)
+            .write(Vec::new(), flate2::Compression::default());
+        gzip.write_all(plain).unwrap();
+        let length = u32::try_from(beside.len()).unwrap().to_le_bytes();
+        let frame = zstd::encode_all(&plain[..], 0).unwrap();
+        let skipped = [&[0x50, 0x2a, 0x4d, 0x18], &length[..], beside.as_bytes(), &frame].concat();
+        for (coding, coded) in [("gzip", gzip.finish().unwrap()), ("zstd", skipped)] {
+            std::fs::write(&file, coded).unwrap();
+            let content_type = format!("content-type: {content_type}");
+            let coding = format!("content-encoding: {coding}");
+            let arguments = ["-H", &content_type, "-H", &coding, "--data-binary", &data];
+            let answer = send("/notes/shut", &arguments);
+            if is_allowed {
+                assert_eq!(answer.status, 200, "{coding} {}", answer.body);
+            } else {
+                assert_refused(scene, &answer, "no allow rule names it");
+            }
+        }
     }
 }
 
