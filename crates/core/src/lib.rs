@@ -79,7 +79,7 @@ pub use crate::{
         BodyCalls, ClientAuth, EgressRule, GrantKind, HmacSigner, Injection, InjectionError,
         Location, Locations, OauthGrant, OauthGrantError, OnForeign, Otherwise, PathGlob,
         PathGlobError, Piece, RequestFacts, RequestRule, RequestRuleError, Sealing, SealingError,
-        SignatureHash, Signer, SignerError, Slot,
+        SignatureHash, Signer, SignerError, Slot, folded_parameter,
     },
     secret::{Binding, MIN_BOUND_BYTES, SecretValue, ValueError},
     session_id::{SessionId, SessionIdError},

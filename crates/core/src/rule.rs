@@ -18,7 +18,9 @@ pub use self::{
     grant::{ClientAuth, GrantKind, OauthGrant, OauthGrantError, Sealing, SealingError},
     injection::{Injection, InjectionError, Slot},
     path_glob::{PathGlob, PathGlobError},
-    request_rule::{BodyCalls, Otherwise, RequestFacts, RequestRule, RequestRuleError},
+    request_rule::{
+        BodyCalls, Otherwise, RequestFacts, RequestRule, RequestRuleError, folded_parameter,
+    },
     signer::{HmacSigner, Piece, SignatureHash, Signer, SignerError},
 };
 use crate::{Authority, Binding, Destination, Host, Scheme};

@@ -72,8 +72,6 @@ const BY_ID: &str = "it names a GraphQL document by an id or hash, and what that
 const UNREAD_FORM: &str = "a form in its body may name another method (`_method`) and can't be looked into; send at most 8 MiB of plain UTF-8 with names in one piece, say what it is where it is no form (`content-type: application/octet-stream`), or have a rule allow every method there (`*`)";
 /// More methods than any request names.
 const MAX_METHODS: usize = 64;
-/// The longest name of one that is looked at.
-const MAX_NAME: usize = 64;
 /// Headers by which servers take another path (IIS, Symfony and their heirs).
 const PATHS: [&str; 2] = ["x-original-url", "x-rewrite-url"];
 
@@ -134,19 +132,23 @@ impl RequestFacts {
     }
 }
 
-/// Whether a framework may take a parameter of this name for the method: PHP leaves out blanks before it, what follows a NUL
-/// and an index in brackets, and makes `_` of dots, blanks and other brackets.
+/// Whether a framework may take a parameter of this name for the method.
 fn is_method(name: &[u8]) -> bool {
+    folded_parameter(name).eq(METHOD.iter().copied())
+}
+
+/// A parameter's name, decoded, as PHP has it: without blanks before it, what follows a NUL and an index in brackets, and
+/// with `_` for dots, blanks and other brackets.
+pub fn folded_parameter(name: &[u8]) -> impl Iterator<Item = u8> {
     let name = name.trim_ascii_start();
-    let end = name.iter().position(|byte| *byte == 0).unwrap_or(name.len()).min(MAX_NAME);
+    let end = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
     let name = &name[..end];
     let index = name.iter().skip(1).position(|byte| *byte == b'[').map(|at| at + 1);
     let indexed = index.filter(|at| name[*at..].contains(&b']'));
-    let folded = name[..indexed.unwrap_or(name.len())].iter().map(|byte| match byte {
+    name[..indexed.unwrap_or(name.len())].iter().map(|byte| match byte {
         b'.' | b' ' | b'[' => b'_',
         other => *other,
-    });
-    folded.eq(METHOD.iter().copied())
+    })
 }
 
 fn said_in_capitals(value: &[u8]) -> String {

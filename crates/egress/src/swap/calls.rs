@@ -52,15 +52,15 @@ pub(super) fn in_document(document: &[u8]) -> BodyCalls {
     BodyCalls { graphql, json_rpc: None }
 }
 
-/// The documents that parameters of the query name, decoded; `None` where they can't be read.
+/// The documents that parameters of the query name, by names in every reading; `None` where they can't be read.
 pub(super) fn documents_named(
-    parameters: impl Iterator<Item = (Vec<u8>, Vec<u8>)>,
+    parameters: impl IntoIterator<Item = (String, Vec<u8>)>,
     beside: Option<&[u8]>,
 ) -> Option<Vec<String>> {
     let beside = beside.and_then(|text| str::from_utf8(text).ok());
     let mut all = Vec::new();
     for (name, value) in parameters {
-        let by = str::from_utf8(&name).ok().and_then(Names::of);
+        let by = Names::of(&name);
         let value = match by {
             None => continue,
             Some(Names::Document) => Value::String(String::from_utf8(value).ok()?),

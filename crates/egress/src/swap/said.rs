@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use http::{HeaderMap, Method, Uri, request::Parts};
 use http_body::Body;
-use keyless_core::{BodyCalls, Code, Error, RequestFacts};
+use keyless_core::{BodyCalls, Code, Error, RequestFacts, folded_parameter};
 
 use super::{
     Route, calls,
@@ -109,7 +109,9 @@ where
     B: Body<Data = Bytes> + Unpin,
 {
     let query = parts.uri.query().unwrap_or_default();
-    let mut documents = parameters(query.as_bytes(), b"query");
+    let (documents, named): (Vec<_>, Vec<_>) = in_every_reading(query.as_bytes())
+        .partition(|(name, _)| name.eq_ignore_ascii_case("query"));
+    let mut documents = documents.into_iter().map(|(_, document)| document);
     if !sent.read_up_to(MAX_WHOLE).await? {
         let words = "its body is too long to look what it calls; send at most 256 KiB";
         return Err(Error::with(Code::RuleDenied, words.into()));
@@ -123,9 +125,7 @@ where
         return Ok(BodyCalls::default());
     }
     let document = documents.next();
-    let Some(named) =
-        calls::documents_named(form_parameters(query.as_bytes()), document.as_deref())
-    else {
+    let Some(named) = calls::documents_named(named, document.as_deref()) else {
         return Ok(BodyCalls::default());
     };
     let is_named_alone = document.is_none() && body.is_empty() && !named.is_empty();
@@ -166,12 +166,26 @@ pub(super) fn parameters(query: &[u8], name: &'static [u8]) -> impl Iterator<Ite
 
 /// The names and values of a query or form, decoded.
 pub(crate) fn form_parameters(form: &[u8]) -> impl Iterator<Item = (Vec<u8>, Vec<u8>)> {
-    form.split(|byte| *byte == b'&').map(|pair| {
-        let (key, value) = match pair.iter().position(|byte| *byte == b'=') {
-            Some(at) => (&pair[..at], &pair[at + 1..]),
-            None => (pair, &b""[..]),
-        };
-        (form_decoded(key), form_decoded(value))
+    form.split(|byte| *byte == b'&').map(form_parameter)
+}
+
+fn form_parameter(pair: &[u8]) -> (Vec<u8>, Vec<u8>) {
+    let (key, value) = match pair.iter().position(|byte| *byte == b'=') {
+        Some(at) => (&pair[..at], &pair[at + 1..]),
+        None => (pair, &b""[..]),
+    };
+    (form_decoded(key), form_decoded(value))
+}
+
+/// The same with names as PHP folds them and without bytes that are no UTF-8, and what stands behind semicolons, by which
+/// some part them too.
+fn in_every_reading(query: &[u8]) -> impl Iterator<Item = (String, Vec<u8>)> {
+    let pairs = query
+        .split(|byte| *byte == b'&')
+        .flat_map(|pair| core::iter::once(pair).chain(pair.split(|byte| *byte == b';').skip(1)));
+    pairs.map(form_parameter).map(|(name, value)| {
+        let folded: Vec<u8> = folded_parameter(&name).collect();
+        (String::from_utf8_lossy(&folded).replace('\u{fffd}', ""), value)
     })
 }
 

@@ -283,6 +283,44 @@ fn bodies_are_looked_into_where_a_rule_says_so() {
     assert_eq!(scene.allowed.requests().len(), 5);
 }
 
+/// PHP folds names, and others look at no capitals or part parameters by semicolons.
+#[test]
+fn a_query_calls_what_any_server_reads_in_it() {
+    let scene =
+        scene(|rule| EgressRule { allow: lines(&["GET /graphql graphql:query.viewer"]), ..rule });
+    let send =
+        |query: &str| bearer(&scene, &["-g", &format!("https://allowed.test/graphql?{query}")]);
+    let fine = [
+        "query=query{viewer}",
+        "query=query{viewer}&variables={%22a%22:1}&operationName=",
+        "query=query{viewer}&+x=query{secret};y=2",
+        "Query=query{viewer}",
+    ];
+    for query in fine {
+        assert_eq!(send(query).status, 200, "{query}");
+    }
+    let (unreadable, by_id) = ("no allow rule names it", "a GraphQL document by an id or hash");
+    for (query, words) in [
+        ("query=query{viewer}&+query=query{secret}", unreadable),
+        ("query=query{viewer}&%20%09query=query{secret}", unreadable),
+        ("query=query{viewer}&query%00=query{secret}", unreadable),
+        ("query=query{viewer}&query%00x=query{secret}", unreadable),
+        ("query=query{viewer}&query[]=query{secret}", unreadable),
+        ("query=query{viewer}&quer%ffy=query{secret}", unreadable),
+        ("query=query{viewer}&a=1;query=query{secret}", unreadable),
+        ("query=query{viewer}&a;query=query{secret}", unreadable),
+        ("query=query+A{viewer}&Query=query+B{secret}&operationName=B", unreadable),
+        ("+query=query{secret}", unreadable),
+        ("query=query{viewer}&+documentId=5", by_id),
+        ("query=query{viewer}&document.id=5", by_id),
+        ("query=query{viewer}&documentId%00=5", by_id),
+        ("query=query{viewer}&a=1;documentId=5", by_id),
+    ] {
+        assert_refused(&scene, &send(query), words);
+    }
+    assert_eq!(scene.allowed.requests().len(), fine.len());
+}
+
 #[test]
 fn a_request_waits_for_the_operators_word() {
     let scene = scene(|rule| EgressRule { ask: lines(&["DELETE /**"]), ..rule });
