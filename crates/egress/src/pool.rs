@@ -129,7 +129,7 @@ impl Pool {
         if wanted == Wanted::Any
             && let Some(sender) = slot.take(self.idle_time)
         {
-            return Ok(Connection::new(sender, self.home(&slot)));
+            return Ok(Connection::kept(sender, self.home(&slot)));
         }
         self.sweep();
         let asked = Instant::now();
@@ -141,7 +141,7 @@ impl Pool {
             Wanted::Any | Wanted::Upgrade => slot.take(self.idle_time),
         };
         if let Some(sender) = left {
-            return Ok(Connection::new(sender, self.home(&slot)));
+            return Ok(Connection::kept(sender, self.home(&slot)));
         }
         if let Some(error) = slot.failed_since(asked) {
             return Err(error);
@@ -211,7 +211,7 @@ impl Slot {
         }
         while let Some((mut http1, since)) = kept.http1.pop() {
             let idle = since.elapsed();
-            // Whoever sends over one that was closed notices; this spares them most of such tries.
+            // Whoever sends over one whose end has come notices, and takes another; this spares them most of such tries.
             let is_open = idle < JUST_NOW || http1.is_open();
             if is_open && http1.sender.is_ready() && idle < idle_time {
                 return Some(Sender::Http1(http1));

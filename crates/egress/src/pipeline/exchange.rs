@@ -158,20 +158,24 @@ impl<'a> Exchange<'a> {
     }
 
     /// Sends, and again over new connections while those that were there did not take the request: a kept one had died, or
-    /// the destination says that it did nothing with it.
+    /// the destination says that it did nothing with it. Many servers end a kept connection without a word,
+    /// and what is sent over it at that moment is lost: a request that changes nothing is sent once more (RFC 9110, section
+    /// 9.2.2).
     pub(super) async fn send(
         &mut self,
         connection: &mut Connection,
         mut request: Request<OutgoingBody>,
     ) -> Result<Response<Incoming>, Refused> {
         for pause in PAUSES_MS.map(Duration::from_millis) {
+            let spare = if connection.may_be_over() { spare(&request) } else { None };
             let failure = match connection.send(request, self.interim()).await {
                 Ok(response) => return Ok(response),
                 Err(failure) => failure,
             };
-            request = match failure.unsent {
-                Some(unsent) => *unsent,
-                None => return Err(self.unanswered(failure.error)),
+            request = match (failure.unsent, spare) {
+                (Some(unsent), _) => *unsent,
+                (None, Some(spare)) if failure.is_end => spare,
+                (None, _) => return Err(self.unanswered(failure.error)),
             };
             if !pause.is_zero() {
                 sleep(pause).await;
@@ -250,6 +254,22 @@ impl<'a> Exchange<'a> {
             upstream_version,
         }
     }
+}
+
+/// The same request once more, if it changes nothing and has no body.
+fn spare(request: &Request<OutgoingBody>) -> Option<Request<OutgoingBody>> {
+    let body = request.body();
+    let changes_nothing = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
+    if !changes_nothing || !body.is_end_stream() {
+        return None;
+    }
+    let mut again = Request::new(Nothing(body.size_hint()).boxed_unsync());
+    *again.method_mut() = request.method().clone();
+    *again.uri_mut() = request.uri().clone();
+    *again.version_mut() = request.version();
+    *again.headers_mut() = request.headers().clone();
+    *again.extensions_mut() = request.extensions().clone();
+    Some(again)
 }
 
 /// Puts target, `Host` and version into the form that the upstream's version has. The path and

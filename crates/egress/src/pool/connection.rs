@@ -37,6 +37,8 @@ pub(crate) struct Connection {
     sender: Option<Sender>,
     home: Option<Home>,
     taken: Instant,
+    /// It had a request before this one.
+    is_kept: bool,
 }
 
 /// The sending half of a connection.
@@ -53,6 +55,8 @@ pub(crate) struct Failure {
     pub(crate) error: Error,
     /// The request, where nothing of it was written: it may be sent over another connection.
     pub(crate) unsent: Option<Box<Request<OutgoingBody>>>,
+    /// The connection ended, and no answer's head had come.
+    pub(crate) is_end: bool,
 }
 
 /// An HTTP/1.1 connection, kept or in use.
@@ -64,12 +68,17 @@ pub(super) struct Http1 {
 
 impl Connection {
     pub(super) fn new(sender: Sender, home: Home) -> Self {
-        Self { sender: Some(sender), home: Some(home), taken: Instant::now() }
+        Self { sender: Some(sender), home: Some(home), taken: Instant::now(), is_kept: false }
+    }
+
+    /// One that was left by another request.
+    pub(super) fn kept(sender: Sender, home: Home) -> Self {
+        Self { sender: Some(sender), home: Some(home), taken: Instant::now(), is_kept: true }
     }
 
     /// One that is not shared, and moves by itself.
     pub(super) fn unpooled(sender: Sender) -> Self {
-        Self { sender: Some(sender), home: None, taken: Instant::now() }.let_go()
+        Self { sender: Some(sender), home: None, taken: Instant::now(), is_kept: false }.let_go()
     }
 
     /// What it speaks.
@@ -83,6 +92,11 @@ impl Connection {
     /// What is wanted in its place, once it turns out to be dead.
     pub(crate) fn another(&self) -> Wanted {
         if self.home.is_some() { Wanted::Fresh(self.taken) } else { Wanted::Upgrade }
+    }
+
+    /// Whether the other end may have ended it while nobody asked anything, of which it told us too late.
+    pub(crate) fn may_be_over(&self) -> bool {
+        self.is_kept && matches!(self.sender, Some(Sender::Http1(_)))
     }
 
     /// Whether it is HTTP/1.1 and its answer has not been read to the end.
@@ -251,11 +265,11 @@ fn in_our_version<B>(mut answer: Response<B>) -> Response<B> {
 impl Failure {
     fn of_http1(mut failure: TrySendError<Request<OutgoingBody>>) -> Self {
         let unsent = failure.take_message().map(Box::new);
-        Self { error: explain(failure.error()), unsent }
+        Self { error: explain(failure.error()), unsent, is_end: is_end(failure.error()) }
     }
 
     fn of_http2(failure: http2::Failure) -> Self {
-        Self { error: explain_http2(&failure.error), unsent: failure.unsent }
+        Self { error: explain_http2(&failure.error), unsent: failure.unsent, is_end: false }
     }
 }
 
@@ -281,6 +295,21 @@ fn explain_http2(error: &h2::Error) -> Error {
         _ => "the connection broke",
     };
     Error::with(Code::UpstreamProtocol, SafeText::words(words))
+}
+
+/// Whether the connection ended where an answer was to come.
+fn is_end(error: &hyper::Error) -> bool {
+    let io = error.source().and_then(|source| source.downcast_ref::<std::io::Error>());
+    let is_gone = |io: &std::io::Error| {
+        use ErrorKind::{
+            BrokenPipe, ConnectionAborted, ConnectionReset, NotConnected, UnexpectedEof,
+        };
+        matches!(
+            io.kind(),
+            BrokenPipe | ConnectionAborted | ConnectionReset | NotConnected | UnexpectedEof
+        )
+    };
+    error.is_incomplete_message() || io.is_some_and(is_gone)
 }
 
 /// Whether the other side ended TLS for want of a client certificate; in TLS 1.3 it says so only

@@ -165,6 +165,54 @@ fn a_kept_connection_that_died_is_replaced() {
     }
 }
 
+/// Of HTTP/1.1, by hand, with a destination that closes when its script is over.
+fn scene_of_steps(steps: impl IntoIterator<Item = Step>) -> Scene {
+    let ca = TestCa::new();
+    let allowed = OriginOptions::tls(&ca, &[ALLOWED]).alpn(Alpn::Http1).script(Script::new(steps));
+    Scene::of(Setting { allowed, ..Setting::with(ca) })
+}
+
+const NO_CONTENT: &str = "HTTP/1.1 204 No Content\r\n\r\n";
+
+/// Which of the two comes first, its end or the next request, is chance.
+#[test]
+fn a_connection_that_ends_after_each_answer_fails_no_request_that_changes_nothing() {
+    let scene = scene_of_steps([Step::ReadHead, Step::Send(NO_CONTENT.into())]);
+    let mut client = scene.tls(ALLOWED, &[b"http/1.1"]);
+    for number in 0..100 {
+        let request = format!("GET / HTTP/1.1\r\nhost: {ALLOWED}\r\n\r\n");
+        client.write_all(request.as_bytes()).unwrap();
+        let head = read_head(&mut client);
+        assert!(head.starts_with("HTTP/1.1 204"), "{number}: {head}");
+    }
+}
+
+#[test]
+fn what_changes_nothing_is_asked_once_more_where_a_kept_connection_ends_unanswered() {
+    let steps = || [Step::ReadHead, Step::Send(NO_CONTENT.into()), Step::ReadHead];
+    for (method, again) in
+        [("GET", "HTTP/1.1 204"), ("OPTIONS", "HTTP/1.1 204"), ("DELETE", "HTTP/1.1 502")]
+    {
+        let scene = scene_of_steps(steps());
+        let mut client = scene.tls(ALLOWED, &[b"http/1.1"]);
+        let bearer = format!("authorization: Bearer {}", scene.placeholder);
+        for status in ["HTTP/1.1 204", again] {
+            let request = format!("{method} / HTTP/1.1\r\nhost: {ALLOWED}\r\n{bearer}\r\n\r\n");
+            client.write_all(request.as_bytes()).unwrap();
+            let head = read_head(&mut client);
+            assert!(head.starts_with(status), "{method}: {head}");
+        }
+        let received = scene.allowed.everything_received();
+        let value = scene.canary.value();
+        let times = memchr::memmem::find_iter(&received, value.as_bytes()).count();
+        assert_eq!(times, if again.ends_with("204") { 3 } else { 2 }, "{method}");
+    }
+    // A new one that ends so has nothing to be asked again for.
+    let scene = scene_of_steps([Step::ReadHead]);
+    let answer = scene.curl(&["https://allowed.test/"]);
+    assert_eq!((answer.status, scene.allowed.connections().len()), (502, 1), "{}", answer.body);
+}
+
 #[test]
 fn answers_without_bodies_stay_without() {
     for alpn in [Alpn::Http1, Alpn::Http2] {
