@@ -340,6 +340,12 @@ mod tests {
         assert_eq!(scrub("abc+def\"ghi", "[abc&#43;def&#34;ghi]"), "[kloak_&lt;1&gt;]");
         assert_eq!(scrub("abc+def\"ghi", "[abc&#x2B;def&quot;ghi]"), "[kloak_&lt;1&gt;]");
         assert_eq!(scrub("abc+def\"ghi", "[abc&#x2b;def&quot;ghi]"), "[kloak_&lt;1&gt;]");
+        // As Handlebars and Symfony write it.
+        let key = "abc/def\"&+ghi==";
+        assert_eq!(scrub(key, "[abc/def&quot;&amp;+ghi&#x3D;&#x3D;]"), "[kloak_&lt;1&gt;]");
+        assert_eq!(scrub(key, "[abc&#x2f;def&quot;&amp;+ghi==]"), "[kloak_&lt;1&gt;]");
+        assert_eq!(scrub(key, "[abc&#47;def&quot;&amp;+ghi==]"), "[kloak_&lt;1&gt;]");
+        assert_eq!(scrub(key, r"[abc\/def\u0022\u0026+ghi==]"), r"[kloak_\u003c1\u003e]");
         assert_eq!(scrub("ab+c/def", "[ab\\u002bc\\/def]"), "[kloak_\\u003c1\\u003e]");
         assert_eq!(scrub("ab<c/def", "[ab\\u003Cc\\/def]"), "[kloak_\\u003C1\\u003E]");
         assert_eq!(scrub(value, "[a/b&#x3c;c&#x3e;d&#x22;e]"), "[kloak_&#x3c;1&#x3e;]");

@@ -19,7 +19,7 @@ const NAMES: Markup = ["&amp;", "&lt;", "&gt;"];
 /// The longest of all replacements, in bytes.
 const LONGEST: usize = 6;
 
-pub(super) static ALL: [Html; 16] = [
+pub(super) static ALL: [Html; 19] = [
     // Text: Python's `escape(quote=False)`, DOM serializers.
     Html { quote: "\"", apostrophe: "'", markup: NAMES, more: &[] },
     // Attributes: DOM serializers, PHP's default before 8.1.
@@ -36,7 +36,7 @@ pub(super) static ALL: [Html; 16] = [
     Html { quote: "&quot;", apostrophe: "&apos;", markup: NAMES, more: &[] },
     // OWASP's HTML rule.
     Html { quote: "&quot;", apostrophe: "&#x27;", markup: NAMES, more: &[(b'/', "&#x2F;")] },
-    // Mustache, Handlebars.
+    // Mustache.
     Html {
         quote: "&quot;",
         apostrophe: "&#39;",
@@ -70,6 +70,16 @@ pub(super) static ALL: [Html; 16] = [
     },
     // The entities of .NET's `HtmlEncoder` in lower case.
     Html { quote: "&quot;", apostrophe: "&#x27;", markup: NAMES, more: &[(b'+', "&#x2b;")] },
+    // Handlebars.
+    Html {
+        quote: "&quot;",
+        apostrophe: "&#x27;",
+        markup: NAMES,
+        more: &[(b'`', "&#x60;"), (b'=', "&#x3D;")],
+    },
+    // OWASP's rule in lower case, and in numbers that are not hex.
+    Html { quote: "&quot;", apostrophe: "&#x27;", markup: NAMES, more: &[(b'/', "&#x2f;")] },
+    Html { quote: "&quot;", apostrophe: "&#39;", markup: NAMES, more: &[(b'/', "&#47;")] },
 ];
 
 const HE: &[(u8, &str)] = &[(b'`', "&#x60;")];
@@ -115,6 +125,9 @@ mod tests {
         check(&ALL[11], "a&quot;&amp;&#x27;&lt;&gt;/`=&#x2B;");
         check(&ALL[12], "a&#34;&#38;&#39;&#60;&#62;/`=+");
         check(&ALL[13], "a&#x22;&#x26;&#x27;&#x3C;&#x3E;/&#x60;=+");
+        check(&ALL[16], "a&quot;&amp;&#x27;&lt;&gt;/&#x60;&#x3D;+");
+        check(&ALL[17], "a&quot;&amp;&#x27;&lt;&gt;&#x2f;`=+");
+        check(&ALL[18], "a&quot;&amp;&#39;&lt;&gt;&#47;`=+");
     }
 
     #[test]

@@ -12,7 +12,7 @@ pub(super) struct Json {
     digits: &'static [u8; 16],
 }
 
-pub(super) static ALL: [Json; 14] = [
+pub(super) static ALL: [Json; 16] = [
     Json { by_number: none, slash: b"/", digits: LOWER },
     Json { by_number: none, slash: b"/", digits: UPPER },
     Json { by_number: none, slash: b"\\/", digits: LOWER },
@@ -28,6 +28,8 @@ pub(super) static ALL: [Json; 14] = [
     Json { by_number: unsafe_in_html, slash: b"\\/", digits: UPPER },
     Json { by_number: unsafe_in_html_dotnet, slash: b"\\/", digits: LOWER },
     Json { by_number: unsafe_in_html_dotnet, slash: b"\\/", digits: UPPER },
+    Json { by_number: unsafe_in_html_symfony, slash: b"\\/", digits: LOWER },
+    Json { by_number: unsafe_in_html_symfony, slash: b"\\/", digits: UPPER },
 ];
 
 /// Writer and writer around it, as where a body is quoted in a log or an event: the same one twice, or the plainest around
@@ -101,6 +103,11 @@ fn unsafe_in_html_dotnet(character: char) -> bool {
     beyond_ascii(character) || matches!(character, '"' | '&' | '\'' | '+' | '<' | '>' | '`')
 }
 
+/// Symfony's `JsonResponse`: all of PHP's `JSON_HEX_*`.
+fn unsafe_in_html_symfony(character: char) -> bool {
+    beyond_ascii(character) || matches!(character, '"' | '&' | '\'' | '<' | '>')
+}
+
 /// OWASP's JavaScript rule.
 fn all_but_alphanumeric(character: char) -> bool {
     !character.is_ascii_alphanumeric()
@@ -124,6 +131,7 @@ mod tests {
         check(&ALL[6], text, r#"a\"\\/\n\u0001é😀\u003c=+"#);
         check(&ALL[7], text, r#"a\"\\/\n\u0001é😀\u003c\u003d+"#);
         check(&ALL[8], text, r"a\u0022\\/\n\u0001\u00E9\uD83D\uDE00\u003C=\u002B");
+        check(&ALL[15], text, r"a\u0022\\\/\n\u0001\u00E9\uD83D\uDE00\u003C=+");
         check(&ALL[9], "a-/\n", r"a\u002d\u002f\u000a");
     }
 
