@@ -215,8 +215,8 @@ codes! {
         "The request was malformed and was not sent on.";
     /// A body digest header would no longer fit the swapped body.
     BodyDigest = "body_digest", "NL-E301", 400, Refused, Agent, false,
-        "put the placeholder into a header, or leave the digest header away",
-        "The request carries a digest or lengths of its body, which a swap inside the body would break.";
+        "put the placeholder into a header, leave the digest header away, or send a long file in chunks",
+        "The request says a digest or a length of what is in its body, which a swap there would break.";
     /// The request's Content-Encoding can't be decoded for the swap.
     BodyCoding = "body_coding", "NL-E804", 415, Refused, Agent, false,
         "send the body as identity, gzip, br, zstd or deflate",

@@ -27,7 +27,7 @@ pub(super) enum Bound {
     Digest,
     /// Lengths inside: what is put in must be as long as what it stands for.
     Lengths,
-    /// A length that was declared and that servers of files want to know before; the same.
+    /// A length that was declared, of a file too long to know its new one before; the same.
     Declared,
     /// Nothing.
     No,
@@ -60,7 +60,7 @@ impl Bound {
                 Err(Error::with(Code::BodyDigest, detail.into()))
             }
             Self::Declared if placeholder != value => {
-                let detail = "a file of more than 256 KiB keeps the length that it was declared with: send it in chunks, or as text, JSON or a form";
+                let detail = "a file of more than 8 MiB, or one that there is no room or time to read ahead, keeps the length that it was declared with; send it without one (`transfer-encoding: chunked`)";
                 Err(Error::with(Code::BodyDigest, detail.into()))
             }
             Self::Lengths | Self::Declared | Self::No => Ok(()),

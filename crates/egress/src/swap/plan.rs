@@ -180,7 +180,7 @@ impl<B: Body<Data = Bytes> + Unpin> Sent<B> {
         let declared =
             self.body.size_hint().exact().and_then(|length| usize::try_from(length).ok());
         let Some(length) = declared.filter(|length| *length <= MAX_AHEAD) else { return Ok(()) };
-        if Bound::of_declared(headers) != Bound::No {
+        if Bound::of(headers) != Bound::No {
             return Ok(());
         }
         let Some(held) = self.reading.spare(length) else { return Ok(()) };

@@ -555,14 +555,29 @@ fn what_says_its_length_has_one_upstream() {
         .unwrap();
     for version in ["--http1.1", "--http2"] {
         let swapped = 300_000 + scene.canary.value().len();
-        assert_eq!(sent("application/json", &[version]), of(swapped), "{version}");
+        for kind in ["application/json", "application/octet-stream", "image/png"] {
+            assert_eq!(sent(kind, &[version]), of(swapped), "{version} {kind}");
+        }
     }
+    let unsigned = ["-H", "x-amz-content-sha256: UNSIGNED-PAYLOAD"];
+    assert_eq!(sent("text/plain", &unsigned), of(300_000 + scene.canary.value().len()));
+    // A longer one that says its length can't have another, and one that says none is swapped.
+    std::fs::write(&file, [vec![b'x'; 9 << 20], scene.placeholder.clone().into()].concat())
+        .unwrap();
+    let kind = "content-type: application/octet-stream";
+    let whole = format!("@{}", file.display());
+    let own = ["--data-binary", &whole, "-H", kind, "https://allowed.test/sink"];
+    let answer = scene.curl(&own);
+    assert_eq!(answer.refusal(), Some("body_digest"), "{}", answer.body);
+    assert!(answer.body.contains("transfer-encoding: chunked"), "{}", answer.body);
+    let chunked = [&own[..], &["-H", "transfer-encoding: chunked"]].concat();
+    assert_eq!(scene.curl(&chunked).status, 200);
+    scene.canary.find(&scene.allowed.everything_received()).unwrap();
     // A file keeps its length however long it is, and data that may change has none from some length on.
     std::fs::write(&file, vec![b'x'; 9 << 20]).unwrap();
     for kind in files {
         assert_eq!(sent(kind, &[]), of(9 << 20), "{kind}");
     }
-    let unsigned = ["-H", "x-amz-content-sha256: UNSIGNED-PAYLOAD"];
     assert_eq!(sent("text/plain", &unsigned), of(9 << 20));
     let has_length = |(length, _): (Option<String>, Option<String>)| length.is_some();
     for kind in data {
