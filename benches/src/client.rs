@@ -35,6 +35,7 @@ const WARM_UP: usize = 30;
 /// One kept-alive connection to the origin, over one of the routes.
 pub struct Tunnel {
     sender: SendRequest<Payload>,
+    host: String,
     authorization: String,
     arrives: bool,
 }
@@ -74,17 +75,23 @@ impl Tunnel {
     /// Connects, and sees with one request that the origin gets what it should over this route: the
     /// value through Keyless, else what the client sent.
     pub async fn open(route: &Route) -> Result<Self> {
+        Self::open_to(ORIGIN, route).await
+    }
+
+    /// The same to the origin by another of its names.
+    pub async fn open_to(host: &str, route: &Route) -> Result<Self> {
         let mut stream = TcpStream::connect(route.address).await?;
         stream.set_nodelay(true)?;
         if let Some(authorization) = &route.proxy_authorization {
-            connect_through(&mut stream, authorization).await?;
+            connect_through(&mut stream, host, authorization).await?;
         }
         let connector = TlsConnector::from(Arc::clone(&route.tls));
-        let stream = connector.connect(ServerName::try_from(ORIGIN)?, stream).await?;
+        let stream = connector.connect(ServerName::try_from(host.to_owned())?, stream).await?;
         let (sender, connection) = handshake(TokioIo::new(stream)).await?;
         tokio::spawn(connection);
         let authorization = format!("Bearer {}", route.credential);
-        let mut tunnel = Self { sender, authorization, arrives: route.swaps };
+        let mut tunnel =
+            Self { sender, host: host.to_owned(), authorization, arrives: route.swaps };
         tunnel.small().await?;
         Ok(tunnel)
     }
@@ -128,7 +135,7 @@ impl Tunnel {
         let request = Request::builder()
             .method(method)
             .uri(path)
-            .header(HOST, ORIGIN)
+            .header(HOST, self.host.as_str())
             .header(USER_AGENT, "keyless-bench/1.0 (like an agent's own client)")
             .header(ACCEPT, "application/vnd.github+json")
             .header(AUTHORIZATION, self.authorization.as_str())
@@ -228,9 +235,9 @@ pub(crate) async fn transfer(route: &Route, way: Transfer, bytes: u64) -> Result
     Ok(start.elapsed())
 }
 
-async fn connect_through(stream: &mut TcpStream, authorization: &str) -> Result<()> {
+async fn connect_through(stream: &mut TcpStream, host: &str, authorization: &str) -> Result<()> {
     let head = format!(
-        "CONNECT {ORIGIN}:443 HTTP/1.1\r\nHost: {ORIGIN}:443\r\nProxy-Authorization: {authorization}\r\n\r\n"
+        "CONNECT {host}:443 HTTP/1.1\r\nHost: {host}:443\r\nProxy-Authorization: {authorization}\r\n\r\n"
     );
     stream.write_all(head.as_bytes()).await?;
     let mut answer = Vec::new();

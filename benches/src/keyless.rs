@@ -11,7 +11,12 @@ use std::{
 use data_encoding::BASE64;
 use serde_json::Value;
 
-use crate::{ORIGIN, Result, Route, Stage, Subject, process::Child, roles::trusting, text::Random};
+use crate::{
+    ORIGIN, Result, Route, Stage, Subject, name,
+    process::Child,
+    roles::{NAMES, trusting},
+    text::Random,
+};
 
 const SESSION: &str = "bench";
 
@@ -56,9 +61,19 @@ impl Binary {
 
     /// Starts `keyless proxy` over a catalog of `fleet`'s secrets, in a home of its own: one store
     /// has one writer.
-    pub fn proxy(&self, stage: &Stage, Fleet(secrets): Fleet) -> Result<Keyless> {
-        let directory = stage.directory.path().join(format!("fleet-{secrets}"));
-        let catalog = write_catalog(&directory, secrets)?;
+    pub fn proxy(&self, stage: &Stage, fleet: Fleet) -> Result<Keyless> {
+        self.start(stage, fleet, 0)
+    }
+
+    /// The same with one secret for so many names of the origin, the first of [`name`]'s.
+    pub fn proxy_of_names(&self, stage: &Stage, names: usize) -> Result<Keyless> {
+        self.start(stage, Fleet(1), names)
+    }
+
+    fn start(&self, stage: &Stage, Fleet(secrets): Fleet, names: usize) -> Result<Keyless> {
+        let directory = stage.directory.path().join(format!("fleet-{secrets}-{names}"));
+        let hosts = if names == 0 { ORIGIN } else { NAMES };
+        let catalog = write_catalog(&directory, secrets, hosts)?;
         let key = directory.join("proxy.key");
         let binary = Self { program: self.program.clone(), home: directory.join("home") };
         let mut command = binary.command();
@@ -67,6 +82,9 @@ impl Binary {
         command.arg("--secrets-dir").arg(directory.join("values"));
         command.arg("--extra-root").arg(stage.origin_root());
         command.arg("--connect-to").arg(format!("{ORIGIN}:443={}", stage.origin));
+        for n in 0..names {
+            command.arg("--connect-to").arg(format!("{}:443={}", name(n), stage.origin));
+        }
         let process = Child::start_counted(&mut command, stage.counts(), "keyless")?;
         let Ok(ready) = serde_json::from_str::<Value>(process.first_line()) else {
             return Err(format!("keyless proxy: {}", process.last_words()).into());
@@ -115,7 +133,7 @@ fn variable(n: usize) -> String {
     format!("SECRET_{n}")
 }
 
-fn write_catalog(directory: &Path, secrets: usize) -> Result<PathBuf> {
+fn write_catalog(directory: &Path, secrets: usize, hosts: &str) -> Result<PathBuf> {
     let values = directory.join("values/bench");
     fs::create_dir_all(&values)?;
     let mut catalog =
@@ -127,7 +145,7 @@ fn write_catalog(directory: &Path, secrets: usize) -> Result<PathBuf> {
         fs::set_permissions(&file, fs::Permissions::from_mode(0o600))?;
         writeln!(
             catalog,
-            "    - {{env: {variable}, secretRef: {{name: bench, key: {variable}}}, egressTo: [{ORIGIN}]}}"
+            "    - {{env: {variable}, secretRef: {{name: bench, key: {variable}}}, egressTo: [\"{hosts}\"]}}"
         )?;
     }
     let path = directory.join("catalog.yaml");

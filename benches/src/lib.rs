@@ -42,7 +42,7 @@ pub use peers::Peer;
 /// A child process and what the kernel says of it; commands that only have to succeed.
 pub use process::{Child, Usage, finish, private, thread_time};
 /// Every part in place, and the ways through it.
-pub use roles::{ORIGIN, Route, Stage, play_if_asked};
+pub use roles::{ORIGIN, Route, Stage, name, play_if_asked};
 /// A Markdown table.
 pub use table::Table;
 /// Texts with a seed, so that every run has the same.

@@ -25,6 +25,13 @@ use crate::{Result, Subject, keyless, origin, process::Child, relay::Relay};
 
 /// The origin's name.
 pub const ORIGIN: &str = "api.bench.test";
+/// What it is called beside.
+pub(crate) const NAMES: &str = "*.many.bench.test";
+
+/// One of many names of the origin.
+pub fn name(n: usize) -> String {
+    format!("n{n}.many.bench.test")
+}
 
 const HTTP1: &[&[u8]] = &[b"http/1.1"];
 
@@ -142,7 +149,8 @@ pub fn play_if_asked() -> Result<()> {
 
 async fn play_origin(root: &str) -> Result<()> {
     let ca = TestCa::new();
-    let (listener, tls) = (listen().await?, ca.issue(&[ORIGIN])?.server_config(HTTP1)?);
+    let tls = ca.issue(&[ORIGIN, NAMES])?.server_config(HTTP1)?;
+    let listener = listen().await?;
     ca.write_pem(root.as_ref())?;
     end_with_stdin();
     println!("{}", listener.local_addr()?);

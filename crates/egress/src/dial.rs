@@ -33,7 +33,11 @@ pub(crate) struct Dialer {
     proxy: Option<UpstreamProxy>,
     lookup_time: Duration,
     connect_time: Duration,
+    /// Closes what is kept for nobody, where no descriptor is free.
+    make_room: Option<MakeRoom>,
 }
+
+type MakeRoom = Arc<dyn Fn() + Send + Sync>;
 
 /// The judged addresses of one destination, in the order in which they are tried.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,7 +60,13 @@ impl Dialer {
             proxy,
             lookup_time: limits.lookup_time,
             connect_time: limits.connect_time,
+            make_room: None,
         }
+    }
+
+    /// The same that has room made where no descriptor is free, and tries once more.
+    pub(crate) fn with_room(self, make_room: MakeRoom) -> Self {
+        Self { make_room: Some(make_room), ..self }
     }
 
     /// Whether the operator has named exactly this host and port.
@@ -150,7 +160,14 @@ impl Dialer {
     }
 
     async fn connect(&self, pinned: &Pinned) -> Result<TcpStream, Error> {
-        let stream = race(&pinned.addresses).await.map_err(|error| {
+        let raced = match (race(&pinned.addresses).await, &self.make_room) {
+            (Err(error), Some(make_room)) if no_descriptor_is_free(&error) => {
+                make_room();
+                race(&pinned.addresses).await
+            }
+            (raced, _) => raced,
+        };
+        let stream = raced.map_err(|error| {
             Error::with(Code::ConnectFailed, SafeText::default().and(error.kind()))
         })?;
         // Without it small writes wait for acknowledgements: 40 ms stalls.
@@ -228,6 +245,11 @@ fn lies_inside(address: IpAddr) -> SafeText {
 
 fn said(host: &Host) -> SafeText {
     SafeText::default().and(host)
+}
+
+fn no_descriptor_is_free(error: &io::Error) -> bool {
+    let errno = rustix::io::Errno::from_io_error(error);
+    matches!(errno, Some(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE))
 }
 
 async fn race(addresses: &[SocketAddr]) -> io::Result<TcpStream> {

@@ -115,13 +115,14 @@ impl Engine {
     /// Sets up an engine: loads the machine's roots and the extra ones.
     pub fn new(config: EngineConfig) -> Result<Arc<Self>, EngineError> {
         let limits = config.limits.clone();
+        let pool = Arc::new(Pool::new(&limits));
         Ok(Arc::new(Self {
-            pool: Arc::new(Pool::new(&limits)),
             room: Room::of(limits.connections),
             farewells: Room::of(FAREWELLS),
             requests: Room::of(limits.requests),
             whole: Room::of(limits.whole_bytes),
-            reach: ArcSwap::from_pointee(Reach::new(&config)),
+            reach: ArcSwap::from_pointee(Reach::new(&config, &pool)),
+            pool,
             roots: ArcSwap::from_pointee(Roots::load(&config.extra_roots_pem, 0)?),
             generation: AtomicU64::new(0),
             config: Mutex::new(config),
@@ -197,7 +198,7 @@ impl Engine {
             let generation = self.generation.fetch_add(1, Ordering::Relaxed) + 1;
             self.roots.store(Arc::new(Roots::load(&config.extra_roots_pem, generation)?));
         }
-        self.reach.store(Arc::new(Reach::new(&config)));
+        self.reach.store(Arc::new(Reach::new(&config, &self.pool)));
         self.room.resize(connections);
         let allowance = (config.allowance != current.allowance).then_some(config.allowance);
         *current = config;

@@ -40,6 +40,9 @@ pub struct Limits {
     /// Idle HTTP/1.1 connections kept per destination. Default: 64, since an agent's own pattern
     /// is many requests to one host.
     pub pool_idle_per_destination: usize,
+    /// Idle connections to destinations kept in all, shared out evenly among sessions that have many: the oldest are closed
+    /// first. Default: 512, half of the descriptors that processes usually have.
+    pub pool_idle: usize,
     /// Leaf certificates kept per session. Default: 256.
     pub leaves: usize,
     /// Requests that one HTTP/2 connection of a client may have in flight. Default: 128.
@@ -79,6 +82,7 @@ impl Default for Limits {
             handshake_time: Duration::from_secs(10),
             pool_idle_time: Duration::from_secs(90),
             pool_idle_per_destination: 64,
+            pool_idle: 512,
             leaves: 256,
             streams: 128,
             requests: 4_096,

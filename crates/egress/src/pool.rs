@@ -58,6 +58,7 @@ pub(crate) struct Pool {
     slots: Mutex<HashMap<Key, Arc<Slot>>>,
     idle_time: Duration,
     idle_most: usize,
+    idle_in_all: usize,
     handshake_time: Duration,
 }
 
@@ -110,6 +111,7 @@ impl Pool {
             slots: Mutex::default(),
             idle_time: limits.pool_idle_time,
             idle_most: limits.pool_idle_per_destination,
+            idle_in_all: limits.pool_idle,
             handshake_time: limits.handshake_time,
         }
     }
@@ -161,16 +163,27 @@ impl Pool {
         self.slots.lock().retain(|key, _| *key.session != *session);
     }
 
-    /// Closes what has been idle for too long. Called from time to time.
+    /// Closes what has been idle for too long, and of more than may be kept the oldest. Called from time to time, and before
+    /// another connection is opened.
     pub(crate) fn sweep(&self) {
         let idle_time = self.idle_time;
-        self.slots.lock().retain(|_, slot| {
+        let mut slots = self.slots.lock();
+        slots.retain(|_, slot| {
             let mut kept = slot.kept.lock();
             kept.http1.retain_mut(|(http1, since)| http1.is_open() && since.elapsed() < idle_time);
             let fresh = kept.used.is_some_and(|used| used.elapsed() < idle_time);
             // Whoever holds the slot is about to use it.
             fresh || !kept.http1.is_empty() || Arc::strong_count(slot) > 1
         });
+        let closed = close_oldest(&mut slots, self.idle_in_all);
+        drop(slots);
+        drop(closed);
+    }
+
+    /// Closes all that is idle, for want of descriptors.
+    pub(crate) fn make_room(&self) {
+        let closed = close_oldest(&mut self.slots.lock(), 0);
+        drop(closed);
     }
 
     fn slot(&self, key: &Key) -> Arc<Slot> {
@@ -179,6 +192,81 @@ impl Pool {
             Some(slot) => Arc::clone(slot),
             None => Arc::clone(slots.entry(key.clone()).or_default()),
         }
+    }
+}
+
+/// Takes the oldest idle connections away, to be closed, until `most` are left: those of sessions that have more than
+/// their share, or of all where there are more sessions than that.
+fn close_oldest(slots: &mut HashMap<Key, Arc<Slot>>, most: usize) -> Vec<Sender> {
+    let mut idle: HashMap<Arc<str>, Vec<Instant>> = HashMap::new();
+    for (key, slot) in &*slots {
+        let times = slot.kept.lock().times();
+        if !times.is_empty() {
+            idle.entry(Arc::clone(&key.session)).or_default().extend(times);
+        }
+    }
+    if idle.values().map(Vec::len).sum::<usize>() <= most {
+        return Vec::new();
+    }
+    let mut closed = Vec::new();
+    let share = share(idle.values().map(Vec::len).collect(), most);
+    if share == 0 {
+        let last = last_beyond(idle.into_values().flatten().collect(), most);
+        for slot in slots.values() {
+            slot.kept.lock().take_until(last, &mut closed);
+        }
+    } else {
+        idle.retain(|_, times| times.len() > share);
+        let last: HashMap<_, _> =
+            idle.into_iter().map(|(session, times)| (session, last_beyond(times, share))).collect();
+        for (key, slot) in &*slots {
+            if let Some(last) = last.get(&key.session) {
+                slot.kept.lock().take_until(*last, &mut closed);
+            }
+        }
+    }
+    // Of many names the slots alone would be much. Who has one, or will give a connection back to it, needs it yet.
+    slots.retain(|_, slot| {
+        let is_empty = slot.kept.lock().times().is_empty();
+        !is_empty || Arc::strong_count(slot) > 1 || Arc::weak_count(slot) > 0
+    });
+    closed
+}
+
+/// As many of each as come to no more than `most` together, where who has fewer keeps all.
+fn share(mut counts: Vec<usize>, most: usize) -> usize {
+    counts.sort_unstable();
+    let (mut left, mut sharing) = (most, counts.len());
+    for count in counts {
+        if count > left / sharing {
+            break;
+        }
+        left -= count;
+        sharing -= 1;
+    }
+    left.checked_div(sharing).unwrap_or(most)
+}
+
+/// The latest of these times, of more than `kept`, that has to go.
+fn last_beyond(mut times: Vec<Instant>, kept: usize) -> Instant {
+    times.sort_unstable();
+    times[times.len() - kept - 1]
+}
+
+impl Kept {
+    /// Since when each of its connections has been idle. One that requests share counts as used last.
+    fn times(&self) -> Vec<Instant> {
+        let shared = self.http2.as_ref().map(|(_, opened)| self.used.unwrap_or(*opened));
+        self.http1.iter().map(|(_, since)| *since).chain(shared).collect()
+    }
+
+    /// Takes those away that were last used then or before.
+    fn take_until(&mut self, last: Instant, taken: &mut Vec<Sender>) {
+        let old = self.http1.extract_if(.., |(_, since)| *since <= last);
+        taken.extend(old.map(|(http1, _)| Sender::Http1(http1)));
+        let used = self.used;
+        let old = self.http2.take_if(|(_, opened)| used.unwrap_or(*opened) <= last);
+        taken.extend(old.map(|(shared, _)| Sender::Http2(shared)));
     }
 }
 
@@ -249,6 +337,27 @@ impl Slot {
                 kept.http2 = Some((shared.clone(), now));
             }
             Err(error) => kept.failed = Some((now, error.clone())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_has_few_keeps_them() {
+        for (counts, most, expected) in [
+            (&[600][..], 512, 512),
+            (&[600, 600], 512, 256),
+            (&[600, 12], 512, 500),
+            (&[1, 600, 1, 1], 512, 509),
+            (&[300, 300, 12], 512, 250),
+            (&[5, 5], 12, 12),
+            (&[1, 1, 1], 2, 0),
+            (&[7], 0, 0),
+        ] {
+            assert_eq!(share(counts.to_vec(), most), expected, "{counts:?}");
         }
     }
 }

@@ -4,6 +4,8 @@
 //! judged again by it, without a second look-up: a tunnel that may not go on is cut, a kept
 //! connection's next request is refused. Source: reference/egress.md (c) 7, 8 and 28.
 
+use std::sync::Arc;
+
 use keyless_core::{Authority, Code, Destination, Error, Host, SafeText};
 use parking_lot::Mutex;
 
@@ -11,6 +13,7 @@ use crate::{
     Engine, EngineConfig, Session,
     dial::{Dialer, Pinned},
     engine::EgressPolicy,
+    pool::Pool,
 };
 
 /// Ports whose protocols carry mail or shells, not HTTP: ssh, smtp and its submission ports.
@@ -48,12 +51,15 @@ struct Judged {
 }
 
 impl Reach {
-    pub(crate) fn new(config: &EngineConfig) -> Self {
+    /// What may be reached by way of `pool`, which gives up idle connections where no descriptor is free.
+    pub(crate) fn new(config: &EngineConfig, pool: &Arc<Pool>) -> Self {
         let EngineConfig { connect_to, internal_allowlist, policy, limits, .. } = config;
         let proxy = config.upstream_proxy.clone();
         let internal = internal_allowlist.iter().cloned();
+        let pool = Arc::clone(pool);
         Self {
-            dialer: Dialer::new(connect_to.clone(), internal, proxy, limits),
+            dialer: Dialer::new(connect_to.clone(), internal, proxy, limits)
+                .with_room(Arc::new(move || pool.make_room())),
             policy: policy.clone(),
             pass_through: config.pass_through.clone(),
         }

@@ -1,12 +1,13 @@
 use std::{
     future::ready,
     io::{Read as _, Write as _},
+    os::fd::AsRawFd as _,
     time::Duration,
 };
 
 use data_encoding::BASE64;
 use http::{Request, StatusCode};
-use keyless_core::{Code, Location, Locations};
+use keyless_core::{Authority, Code, Location, Locations};
 use keyless_egress::{EngineConfig, Limits};
 use keyless_testkit::{Alpn, Handler, OriginOptions, Script, Snapshot, Step, TestCa, reply};
 
@@ -88,6 +89,67 @@ fn connections_are_kept_and_shared_with_no_other_session() {
     assert_eq!(scene.curl(&["https://allowed.test/"]).status, 200);
     assert_eq!(scene.allowed.requests().len(), 11);
     assert_eq!(scene.allowed.connections().len(), 1, "one upstream connection for all of them");
+}
+
+/// A destination of many names, of whose connections so many are kept in all.
+fn scene_of_names(alpn: Alpn, pool_idle: usize) -> Scene {
+    let ca = TestCa::new();
+    let limits = Limits { pool_idle, ..Limits::default() };
+    let scene = Scene::of(Setting {
+        allowed: OriginOptions::tls(&ca, &[ALLOWED, "*.allowed.test"]).alpn(alpn),
+        destinations: vec![ALLOWED, "*.allowed.test"],
+        config: EngineConfig { limits, ..EngineConfig::default() },
+        ..Setting::with(ca)
+    });
+    let to = Authority::parse(&scene.allowed.address().to_string()).unwrap();
+    scene.reload(|config| {
+        let names = (0..100).map(|n| Authority::parse(&format!("n{n}.allowed.test:443")).unwrap());
+        config.connect_to.extend(names.map(|name| (name, to.clone())));
+    });
+    scene
+}
+
+fn ask_once(scene: &Scene, name: &str) -> String {
+    let mut client = scene.tls(name, &[b"http/1.1"]);
+    let request = format!("GET /status/204 HTTP/1.1\r\nhost: {name}\r\nconnection: close\r\n\r\n");
+    client.write_all(request.as_bytes()).unwrap();
+    read_head(&mut client)
+}
+
+#[test]
+fn connections_to_many_names_are_kept_so_far_as_there_may_be_in_all() {
+    for alpn in [Alpn::Http1, Alpn::Http2] {
+        let scene = scene_of_names(alpn, 4);
+        for n in 0..20 {
+            let head = ask_once(&scene, &format!("n{n}.allowed.test"));
+            assert!(head.starts_with("HTTP/1.1 204"), "{head}");
+        }
+        // One was opened since room was made last.
+        let few = |seen: &Snapshot| seen.connections.iter().filter(|one| !one.closed).count() <= 5;
+        assert!(scene.allowed.wait_until(PATIENCE, few), "{alpn:?}");
+        let before = scene.allowed.connections().len();
+        ask_once(&scene, "n19.allowed.test");
+        assert_eq!(scene.allowed.connections().len(), before, "the newest is kept");
+        ask_once(&scene, "n0.allowed.test");
+        assert_eq!(scene.allowed.connections().len(), before + 1, "the oldest is not");
+    }
+}
+
+/// Its own process, as every test here has, has no descriptor left but those that two ends of a client take.
+#[test]
+fn where_no_descriptor_is_free_idle_connections_give_up_theirs() {
+    let scene = scene_of_names(Alpn::Http1, 512);
+    for n in 0..8 {
+        ask_once(&scene, &format!("n{n}.allowed.test"));
+    }
+    let open = || std::fs::File::open("/dev/null");
+    let highest = u64::try_from(open().unwrap().as_raw_fd()).unwrap() + 40;
+    let limit = rustix::process::Rlimit { current: Some(highest), maximum: Some(highest) };
+    rustix::process::setrlimit(rustix::process::Resource::Nofile, limit).unwrap();
+    let mut taken: Vec<_> = std::iter::from_fn(|| open().ok()).collect();
+    taken.truncate(taken.len() - 2);
+    let head = ask_once(&scene, "n9.allowed.test");
+    assert!(head.starts_with("HTTP/1.1 204"), "{head}");
 }
 
 #[test]
