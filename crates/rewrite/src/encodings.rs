@@ -4,7 +4,8 @@
 //! before still parses after. Covered: as is, percent (the rules of the common encoders, both hex
 //! cases, twice, and everything encoded), base64 (whole, and inside anything longer at each of the three
 //! alignments, both alphabets), hex, JSON strings and those in JSON strings, HTML text and attributes, and what shells, databases and
-//! languages make of quotes (a `curl` line in a manual, a statement or a traceback in an error's text).
+//! languages make of quotes (a `curl` line in a manual, a statement or a traceback in an error's text). A value with letters
+//! beyond ASCII also as ISO 8859-1, in percent too, and with these by number as HTML and XML have them.
 //!
 //! Base64 broken into lines is found by `wrapped.rs`, from the same forms.
 //!
@@ -24,7 +25,7 @@ use zeroize::Zeroizing;
 
 pub(crate) use self::symbols::{Alphabet, Shared};
 use self::{
-    html::Html,
+    html::{Html, Letters},
     json::Json,
     percent::Percent,
     quoted::Quoted,
@@ -57,12 +58,16 @@ impl Echo {
     /// What kind of form it is, for people.
     pub(crate) fn found_as(&self) -> FoundAs {
         match self.form {
-            Form::AsIs | Form::Html(_) | Form::Json(_) | Form::JsonInJson(..) | Form::Quoted(_) => {
-                FoundAs::Plain
-            }
+            Form::AsIs
+            | Form::Html(_)
+            | Form::HtmlNumbers(..)
+            | Form::Json(_)
+            | Form::JsonInJson(..)
+            | Form::Latin1
+            | Form::Quoted(_) => FoundAs::Plain,
             Form::Base64(_) | Form::Base64Middle(..) => FoundAs::Base64,
             Form::HexLower | Form::HexUpper => FoundAs::Hex,
-            Form::Percent(_) | Form::PercentTwice(_) => FoundAs::Percent,
+            Form::Latin1Percent(_) | Form::Percent(_) | Form::PercentTwice(_) => FoundAs::Percent,
         }
     }
 
@@ -207,9 +212,14 @@ enum Form {
     HexLower,
     HexUpper,
     Html(&'static Html),
+    /// With letters beyond ASCII by number.
+    HtmlNumbers(&'static Html, Letters),
     Json(&'static Json),
     /// The inside of a string in the JSON that is the inside of a string.
     JsonInJson(&'static Json, &'static Json),
+    /// ISO 8859-1.
+    Latin1,
+    Latin1Percent(&'static Percent),
     Percent(&'static Percent),
     PercentTwice(&'static Percent),
     Quoted(&'static Quoted),
@@ -230,6 +240,14 @@ impl Form {
             .chain([Self::HexLower, Self::HexUpper])
     }
 
+    /// Those of what has letters beyond ASCII alone.
+    fn beyond_ascii() -> impl Iterator<Item = Self> {
+        [Self::Latin1]
+            .into_iter()
+            .chain(percent::ALL.iter().map(Self::Latin1Percent))
+            .chain(html::numbered().map(|(style, letters)| Self::HtmlNumbers(style, letters)))
+    }
+
     /// `text` in this form, in an allocation that was never moved.
     fn write(self, text: &[u8]) -> Zeroizing<Vec<u8>> {
         match self {
@@ -238,13 +256,29 @@ impl Form {
             Self::HexLower => Zeroizing::new(HEXLOWER.encode(text).into_bytes()),
             Self::HexUpper => Zeroizing::new(HEXUPPER.encode(text).into_bytes()),
             Self::Html(style) => style.write(text),
+            Self::HtmlNumbers(style, letters) => style.write_with(letters, text),
             Self::Json(style) => style.write(text),
             Self::JsonInJson(inner, outer) => outer.write(&inner.write(text)),
+            Self::Latin1 => latin1(text),
+            Self::Latin1Percent(style) => style.write(&latin1(text)),
             Self::Percent(style) => style.write(text),
             Self::PercentTwice(style) => style.write(&style.write(text)),
             Self::Quoted(style) => style.write(text),
         }
     }
+}
+
+/// `text` in ISO 8859-1; as it is where it has letters that this has not, or is no UTF-8.
+fn latin1(text: &[u8]) -> Zeroizing<Vec<u8>> {
+    let mut out = Zeroizing::new(Vec::with_capacity(text.len()));
+    let characters = str::from_utf8(text).unwrap_or_default().chars();
+    out.extend(characters.map_while(|character| u8::try_from(character).ok()));
+    let is_whole = str::from_utf8(text).is_ok_and(|text| text.chars().count() == out.len());
+    if !is_whole {
+        out.clear();
+        out.extend_from_slice(text);
+    }
+    out
 }
 
 fn add_forms(value: &[u8], all: &mut Vec<Echo>) {
@@ -259,7 +293,8 @@ fn add_forms(value: &[u8], all: &mut Vec<Echo>) {
             all.push(Echo { pattern, form });
         }
     };
-    for form in Form::all() {
+    let beyond_ascii = (!value.is_ascii()).then(Form::beyond_ascii).into_iter().flatten();
+    for form in Form::all().chain(beyond_ascii) {
         let pattern = form.write(value);
         // Without padding it is no different from the beginning of something longer.
         let is_whole = pattern.last() == Some(&b'=');
@@ -361,6 +396,28 @@ mod tests {
         assert_eq!(scrub("abc\n\"def\"", r#"[abc\\n\\\"def\\\"]"#), "[kloak_<1>]");
         assert_eq!(scrub(value, "[612f623c633e642265]"), "[6b6c6f616b5f3c313e]");
         assert_eq!(scrub(value, "[YS9iPGM+ZCJl]"), "[a2xvYWtfPDE+]");
+    }
+
+    #[test]
+    fn letters_beyond_ascii_are_found_in_other_charsets_and_by_number() {
+        let value = "pässwörd-\"gehéim\"";
+        let latin1: Vec<u8> = value.chars().map(|c| u8::try_from(c).unwrap()).collect();
+        let scrubbed = scrubber([(value.as_bytes(), "<1>")]).rewrite(&latin1).into_owned();
+        assert_eq!(scrubbed, b"<1>");
+        for (text, expected) in [
+            ("[p%E4ssw%F6rd-%22geh%E9im%22]", "[kloak_%3C1%3E]"),
+            ("[p%e4ssw%f6rd-%22geh%e9im%22]", "[kloak_%3c1%3e]"),
+            ("[p&#228;ssw&#246;rd-\"geh&#233;im\"]", "[kloak_<1>]"),
+            ("[p&#228;ssw&#246;rd-&quot;geh&#233;im&quot;]", "[kloak_&lt;1&gt;]"),
+            ("[p&#xe4;ssw&#xf6;rd-\"geh&#xe9;im\"]", "[kloak_<1>]"),
+            ("[p&#xE4;ssw&#xF6;rd-&quot;geh&#xE9;im&quot;]", "[kloak_&lt;1&gt;]"),
+        ] {
+            assert_eq!(scrub(value, text), expected);
+        }
+        // What is not in it, or no text.
+        for other in ["12345678€ä".as_bytes(), b"12345678\xff\xc3\xa4"] {
+            assert_eq!(*super::latin1(other), *other);
+        }
     }
 
     #[test]

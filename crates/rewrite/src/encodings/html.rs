@@ -2,6 +2,8 @@
 
 use zeroize::Zeroizing;
 
+use super::{LOWER, UPPER};
+
 /// One escaper's habits.
 pub(super) struct Html {
     quote: &'static str,
@@ -10,6 +12,25 @@ pub(super) struct Html {
     /// Characters beyond the five, and what becomes of them.
     more: &'static [(u8, &'static str)],
 }
+
+/// How letters beyond ASCII are written.
+#[derive(Clone, Copy)]
+pub(super) enum Letters {
+    AsTheyAre,
+    Decimal,
+    HexLower,
+    HexUpper,
+}
+
+/// What stands beside letters by number: Python's `xmlcharrefreplace` leaves the rest alone, and DOM serializers, XML
+/// writers, PHP and .NET escape it as well.
+pub(super) fn numbered() -> impl Iterator<Item = (&'static Html, Letters)> {
+    let styles = [&PLAIN].into_iter().chain(&ALL[..7]);
+    let letters = [Letters::Decimal, Letters::HexLower, Letters::HexUpper];
+    styles.flat_map(move |style| letters.map(|letters| (style, letters)))
+}
+
+static PLAIN: Html = Html { quote: "\"", apostrophe: "'", markup: ["&", "<", ">"], more: &[] };
 
 /// How `&`, `<` and `>` are written.
 type Markup = [&'static str; 3];
@@ -86,22 +107,59 @@ const HE: &[(u8, &str)] = &[(b'`', "&#x60;")];
 
 impl Html {
     pub(super) fn write(&self, text: &[u8]) -> Zeroizing<Vec<u8>> {
-        let [ampersand, less, greater] = self.markup;
+        self.write_with(Letters::AsTheyAre, text)
+    }
+
+    /// The same with letters beyond ASCII so. Bytes that are not UTF-8 have no numbers, and stay.
+    pub(super) fn write_with(&self, letters: Letters, text: &[u8]) -> Zeroizing<Vec<u8>> {
         let mut out = Zeroizing::new(Vec::with_capacity(text.len() * LONGEST));
-        for byte in text {
-            match byte {
-                b'"' => out.extend_from_slice(self.quote.as_bytes()),
-                b'&' => out.extend_from_slice(ampersand.as_bytes()),
-                b'\'' => out.extend_from_slice(self.apostrophe.as_bytes()),
-                b'<' => out.extend_from_slice(less.as_bytes()),
-                b'>' => out.extend_from_slice(greater.as_bytes()),
-                _ => match self.more.iter().find(|(more, _)| more == byte) {
-                    Some((_, escaped)) => out.extend_from_slice(escaped.as_bytes()),
-                    None => out.push(*byte),
-                },
+        for part in text.utf8_chunks() {
+            for character in part.valid().chars() {
+                match u8::try_from(character) {
+                    Ok(byte) if byte.is_ascii() => self.write_ascii(byte, &mut out),
+                    _ => letters.write(character, &mut out),
+                }
             }
+            out.extend_from_slice(part.invalid());
         }
         out
+    }
+
+    fn write_ascii(&self, byte: u8, out: &mut Vec<u8>) {
+        let [ampersand, less, greater] = self.markup;
+        match byte {
+            b'"' => out.extend_from_slice(self.quote.as_bytes()),
+            b'&' => out.extend_from_slice(ampersand.as_bytes()),
+            b'\'' => out.extend_from_slice(self.apostrophe.as_bytes()),
+            b'<' => out.extend_from_slice(less.as_bytes()),
+            b'>' => out.extend_from_slice(greater.as_bytes()),
+            _ => match self.more.iter().find(|(more, _)| *more == byte) {
+                Some((_, escaped)) => out.extend_from_slice(escaped.as_bytes()),
+                None => out.push(byte),
+            },
+        }
+    }
+}
+
+impl Letters {
+    fn write(self, character: char, out: &mut Vec<u8>) {
+        let code = u32::from(character);
+        let (mark, base, digits) = match self {
+            Self::AsTheyAre => {
+                let mut room = Zeroizing::new([0; 4]);
+                return out.extend_from_slice(character.encode_utf8(&mut *room).as_bytes());
+            }
+            Self::Decimal => (&b"&#"[..], 10, LOWER),
+            Self::HexLower => (&b"&#x"[..], 16, LOWER),
+            Self::HexUpper => (&b"&#x"[..], 16, UPPER),
+        };
+        out.extend_from_slice(mark);
+        let length = code.checked_ilog(base).map_or(1, |log| log + 1);
+        for at in (0..length).rev() {
+            let digit = code / base.pow(at) % base;
+            out.push(digits[usize::try_from(digit).expect("it is below 16")]);
+        }
+        out.push(b';');
     }
 }
 
@@ -131,11 +189,24 @@ mod tests {
     }
 
     #[test]
+    fn letters_have_numbers() {
+        let written = |letters| PLAIN.write_with(letters, "pä€🔑<".as_bytes());
+        assert_eq!(*written(Letters::Decimal), b"p&#228;&#8364;&#128273;<");
+        assert_eq!(*written(Letters::HexLower), b"p&#xe4;&#x20ac;&#x1f511;<");
+        assert_eq!(*written(Letters::HexUpper), b"p&#xE4;&#x20AC;&#x1F511;<");
+        assert_eq!(*PLAIN.write_with(Letters::Decimal, b"a\xff\xc3\xa4"), b"a\xff&#228;");
+    }
+
+    #[test]
     fn nothing_grows_beyond_the_room_made_for_it() {
         for style in &ALL {
             let written = [style.quote, style.apostrophe].into_iter().chain(style.markup);
             let longest = written.chain(style.more.iter().map(|(_, text)| *text));
             assert!(longest.map(str::len).max() <= Some(LONGEST));
+        }
+        for letter in ["\u{80}", "ä", "\u{7ff}", "€", "\u{ffff}", "🔑", "\u{10ffff}"] {
+            let written = PLAIN.write_with(Letters::HexLower, letter.as_bytes());
+            assert!(written.len() <= letter.len() * LONGEST, "{letter}");
         }
     }
 }
