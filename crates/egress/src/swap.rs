@@ -28,6 +28,7 @@ mod inject;
 mod ledger;
 mod member;
 mod message;
+mod nesting;
 mod password;
 mod plan;
 mod said;

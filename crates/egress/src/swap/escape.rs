@@ -1,8 +1,11 @@
 //! How a value is spelled where it is put, so that what held a placeholder still parses.
 
 use http::{HeaderMap, header};
+use zeroize::Zeroizing;
 
 const HEX: &[u8; 16] = b"0123456789ABCDEF";
+/// No byte becomes more: `\u0001`.
+const LONGEST: usize = 6;
 
 /// The spelling that a place asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +61,23 @@ impl Escape {
             Self::Raw => out.extend_from_slice(value),
         }
     }
+
+    /// The same within so many strings, each in the text of the one around it.
+    pub(super) fn write_within(self, strings: u32, value: &[u8], out: &mut Vec<u8>) {
+        if strings < 2 {
+            return self.write(value, out);
+        }
+        let inner = (1..strings).fold(None::<Zeroizing<Vec<u8>>>, |inner, _| {
+            Some(escaped(self, inner.as_ref().map_or(value, |inner| inner)))
+        });
+        self.write(inner.as_ref().map_or(value, |inner| inner), out);
+    }
+}
+
+fn escaped(escape: Escape, value: &[u8]) -> Zeroizing<Vec<u8>> {
+    let mut out = Zeroizing::new(Vec::with_capacity(value.len() * LONGEST));
+    escape.write(value, &mut out);
+    out
 }
 
 fn write_json(byte: u8, out: &mut Vec<u8>) {

@@ -8,7 +8,7 @@ use keyless_rewrite::PatternSet;
 use memchr::memmem::Finder;
 use zeroize::Zeroizing;
 
-use super::{escape::Escape, ledger::Values, table::SwapTable};
+use super::{escape::Escape, ledger::Values, nesting::Nesting, table::SwapTable};
 
 /// One placeholder in a text.
 #[derive(Clone, Debug)]
@@ -19,17 +19,20 @@ pub(super) struct Find {
     pub(super) secret: usize,
     /// How the value is spelled there.
     pub(super) escape: Escape,
+    /// In how many strings of JSON it stands, where the place is JSON.
+    strings: u32,
 }
 
 /// Finds every placeholder in `text`.
 pub(super) fn find(table: &SwapTable, text: &[u8], escape: Escape) -> Vec<Find> {
-    let mut finds = Vec::new();
+    let (mut finds, mut nesting) = (Vec::new(), Nesting::default());
     let mut from = 0;
     while let Some((range, pattern)) = table.patterns().find(text, from) {
         let found = table.spelling(pattern);
         let escape = escape.for_spelling(found.spelling);
         from = range.end;
-        finds.push(Find { range, secret: found.secret, escape });
+        let strings = if escape == Escape::Json { nesting.strings(text, range.start) } else { 0 };
+        finds.push(Find { range, secret: found.secret, escape, strings });
     }
     finds
 }
@@ -84,7 +87,7 @@ pub(super) fn splice(
     let mut done = 0;
     for found in finds {
         out.extend_from_slice(&text[done..found.range.start]);
-        found.escape.write(values.open(found.secret)?, &mut out);
+        found.escape.write_within(found.strings, values.open(found.secret)?, &mut out);
         done = found.range.end;
     }
     out.extend_from_slice(&text[done..]);

@@ -162,6 +162,34 @@ fn json_and_forms_still_parse() {
     assert_eq!((fields[0], value.as_slice(), fields[2]), ("a=1", VALUE.as_bytes(), "b=%20"));
 }
 
+/// Arguments of a call, and GraphQL with strings of its own.
+#[test]
+fn json_and_strings_within_json_still_parse() {
+    let bench = bench();
+    let p = bench.placeholder(0);
+    let inner =
+        serde_json::json!({ "token": p, "deeper": serde_json::json!({ "token": p }).to_string() });
+    let json = serde_json::json!({
+        "arguments": inner.to_string(),
+        "query": format!("{{ login(with: \"{p}\") {{ id }} }}"),
+        "prose": format!("as \"you\" said: {p}"),
+        "token": p,
+    });
+    let request =
+        post("application/json", None, Chunks::cut(json.to_string().as_bytes(), &[], true));
+    let got = swapped(&bench, "api.test", request).unwrap().into_body();
+    let parse = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+    let outer = parse(str::from_utf8(&got).unwrap());
+    let inner = parse(outer["arguments"].as_str().unwrap());
+    let deeper = parse(inner["deeper"].as_str().unwrap());
+    for object in [&outer, &inner, &deeper] {
+        assert_eq!(object["token"], VALUE);
+    }
+    assert_eq!(outer["prose"], format!("as \"you\" said: {VALUE}"));
+    let literal = serde_json::Value::from(VALUE).to_string();
+    assert_eq!(outer["query"], format!("{{ login(with: {literal}) {{ id }} }}"));
+}
+
 #[test]
 fn head_and_small_body_are_released_together() {
     let bench = bench();
