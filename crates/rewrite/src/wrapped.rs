@@ -1,4 +1,5 @@
-//! Base64 that is broken into lines: as MIME and `base64` write it, and in strings of JSON, where a line end is `\n`.
+//! Base64 that is broken into lines: as MIME and `base64` write it, and in strings of JSON, where a line end is `\n`, or
+//! `\\n` in a string of a string.
 //!
 //! Only what a line end cuts is found and replaced here, its line ends kept where they are; what stands within a line is
 //! the scanner's. A line counts as broken off only if it has as many symbols as the narrowest usual width, so that ends
@@ -15,8 +16,11 @@ use crate::patterns::{PatternId, PatternSet};
 /// Symbols of a line that goes on in the next: Ruby and GitHub have 60, PEM 64, MIME 76.
 const LINE: usize = 60;
 
-/// Line ends, as they are and as strings of JSON have them.
-const BREAKS: [&[u8]; 4] = [b"\n", b"\r\n", b"\\n", b"\\r\\n"];
+/// Line ends, as they are, as strings of JSON have them, also by number, and as strings within such strings have them.
+const BREAKS: [&[u8]; 8] =
+    [b"\n", b"\r\n", b"\\n", b"\\r\\n", b"\\\\n", b"\\\\r\\\\n", b"\\u000a", b"\\u000A"];
+/// Bytes of the longest.
+const LONGEST: usize = 6;
 
 /// What is looked for, without its line ends, and what takes its place.
 pub(crate) struct Wrapped {
@@ -135,7 +139,7 @@ impl Wrapped {
     fn tail(&self, text: &[u8], before: Before) -> usize {
         let reach = self.patterns.longest() - 1;
         let is_begun = |start: &usize| matches!(next(&text[*start..]), Next::Begun);
-        for end in (text.len().saturating_sub(3)..text.len()).filter(is_begun) {
+        for end in (text.len().saturating_sub(LONGEST - 1)..text.len()).filter(is_begun) {
             let line = self.line(text, end, before);
             if line >= LINE {
                 return end - line.min(reach).min(end);
@@ -228,6 +232,12 @@ enum Next {
 }
 
 fn next(text: &[u8]) -> Next {
+    // Most backslashes stand before quotes.
+    if let [b'\\', second, ..] = text
+        && !b"nru\\".contains(second)
+    {
+        return Next::Other;
+    }
     let is_here = |end: &&&[u8]| text.starts_with(end);
     match BREAKS.iter().find(is_here) {
         Some(end) => Next::Break(end.len()),

@@ -222,6 +222,13 @@ fn decode_lines(text: &[u8], end: &str) -> Vec<u8> {
     BASE64.decode(text.as_bytes()).expect("it is base64 still")
 }
 
+/// As it is, and in strings of JSON.
+fn line_end() -> impl Strategy<Value = &'static str> {
+    let plain = prop_oneof![Just("\n"), Just("\r\n"), Just("\\n"), Just("\\r\\n")];
+    let nested = prop_oneof![Just("\\\\n"), Just("\\\\r\\\\n"), Just("\\u000a"), Just("\\u000A")];
+    prop_oneof![plain, nested]
+}
+
 proptest! {
     #[test]
     fn base64_in_lines_keeps_no_value_and_decodes(
@@ -229,7 +236,7 @@ proptest! {
         before in vec(any::<u8>(), 0..200),
         after in vec(any::<u8>(), 0..200),
         width in prop_oneof![Just(60_usize), Just(64), Just(72), Just(76)],
-        end in prop_oneof![Just("\n"), Just("\r\n"), Just("\\n"), Just("\\r\\n")],
+        end in line_end(),
         sizes in sizes(),
     ) {
         let whole = [before.as_slice(), value.as_bytes(), &after].concat();
@@ -251,7 +258,8 @@ proptest! {
             8 => "[ab]{50,70}".prop_map(|text| BASE64.encode(text.as_bytes())),
             4 => "[A-Za-z]{56,64}",
             2 => "[nr=]{1,3}",
-            8 => prop_oneof![Just("\n"), Just("\r\n"), Just("\\n"), Just("\\r\\n")].prop_map(str::to_owned),
+            8 => line_end().prop_map(str::to_owned),
+            1 => Just("\\u00".to_owned()),
             2 => prop_oneof![Just("\\"), Just("\\r"), Just("\r"), Just("\""), Just(" ")].prop_map(str::to_owned),
         ], 0..12),
         sizes in sizes(),
