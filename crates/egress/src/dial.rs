@@ -89,7 +89,7 @@ impl Dialer {
         }
         let addresses = self.resolve(authority).await?;
         if !self.internal_allowlist.contains(authority) {
-            judge(&addresses)?;
+            self.judge(&addresses)?;
         }
         Ok(Pinned::new(addresses))
     }
@@ -110,7 +110,22 @@ impl Dialer {
     /// Judges addresses that were looked up earlier.
     pub(crate) fn judge_again(&self, authority: &Authority, pinned: &Pinned) -> Result<(), Error> {
         let is_judged = self.is_named(authority) || pinned.through.is_some();
-        if is_judged { Ok(()) } else { judge(&pinned.addresses) }
+        if is_judged { Ok(()) } else { self.judge(&pinned.addresses) }
+    }
+
+    fn judge(&self, addresses: &[SocketAddr]) -> Result<(), Error> {
+        let judged = judge(addresses);
+        if judged.is_err() && self.has_made_room() { judge(addresses) } else { judged }
+    }
+
+    /// Whether no descriptor was free, and some may be now.
+    fn has_made_room(&self) -> bool {
+        let Some(make_room) = &self.make_room else { return false };
+        let is_full = can_be_bound(Ipv4Addr::LOCALHOST.into()).is_err();
+        if is_full {
+            make_room();
+        }
+        is_full
     }
 
     /// The proxy that leads to this destination.
@@ -126,7 +141,7 @@ impl Dialer {
         authority: &Authority,
     ) -> Result<Pinned, Error> {
         match self.resolve(authority).await {
-            Ok(addresses) => judge(&addresses)?,
+            Ok(addresses) => self.judge(&addresses)?,
             // Behind such a proxy outside names are often not to be had.
             Err(error) if matches!(error.code(), Code::NameNotFound | Code::NameTimeout) => {}
             Err(error) => return Err(error),
@@ -140,7 +155,11 @@ impl Dialer {
             Host::Ip(address) => return Ok(vec![SocketAddr::new(*address, authority.port)]),
             Host::Name(name) => name.as_str(),
         };
-        let answer = timeout(self.lookup_time, lookup_host((name, authority.port))).await;
+        let look_up = || timeout(self.lookup_time, lookup_host((name, authority.port)));
+        let mut answer = look_up().await;
+        if matches!(answer, Ok(Err(_))) && self.has_made_room() {
+            answer = look_up().await;
+        }
         let addresses: Vec<_> = match answer {
             Err(_) => return Err(Code::NameTimeout.into()),
             Ok(Err(_)) => return Err(Error::with(Code::NameNotFound, said(&authority.host))),
@@ -230,13 +249,22 @@ fn is_ours(address: IpAddr) -> bool {
             Ipv4Addr::new(192, 0, 2, 1).into(),
             Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1).into(),
         ];
-        nobodys.map(can_be_bound)
+        nobodys.map(|address| can_be_bound(address).unwrap_or(false))
     });
-    can_be_bound(address) && !ANY_CAN_BE[usize::from(address.is_ipv6())]
+    match can_be_bound(address) {
+        Ok(can_be) => can_be && !ANY_CAN_BE[usize::from(address.is_ipv6())],
+        // Who takes all descriptors up may not have one taken for somebody else's.
+        Err(_) => true,
+    }
 }
 
-fn can_be_bound(address: IpAddr) -> bool {
-    UdpSocket::bind((address, 0)).is_ok()
+/// Fails where no descriptor is free to try it with.
+fn can_be_bound(address: IpAddr) -> io::Result<bool> {
+    match UdpSocket::bind((address, 0)) {
+        Ok(_) => Ok(true),
+        Err(error) if no_descriptor_is_free(&error) => Err(error),
+        Err(_) => Ok(false),
+    }
 }
 
 fn lies_inside(address: IpAddr) -> SafeText {
@@ -316,6 +344,16 @@ mod tests {
         for others in ["8.8.8.8", "192.0.2.1", "2606:4700::1"] {
             assert!(!is_ours(others.parse().unwrap()), "{others}");
         }
+    }
+
+    /// In a process of its own, as nextest runs every test.
+    #[test]
+    fn without_a_free_descriptor_no_address_is_told_to_be_anothers() {
+        let other = "8.8.8.8".parse().unwrap();
+        assert!(!is_ours(other));
+        let limit = rustix::process::Rlimit { current: Some(0), maximum: Some(0) };
+        rustix::process::setrlimit(rustix::process::Resource::Nofile, limit).unwrap();
+        assert!(is_ours(other));
     }
 
     #[tokio::test]
