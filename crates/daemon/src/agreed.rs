@@ -16,9 +16,9 @@ use std::{
 use data_encoding::HEXLOWER;
 use keyless_core::{
     Code, Error, SafeText,
-    audit::{Action, Outcome, Target},
+    audit::{Action, Draft, Outcome, Target},
 };
-use keyless_vault::{RouterConfig, Vault, Voucher};
+use keyless_vault::{Entries, RouterConfig, Vault, Voucher};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -72,10 +72,10 @@ impl AgreedWindow {
         Ok(Self(kept.get(vault.store().audit_chain()).cloned()))
     }
 
-    async fn keep(vault: &Vault, line: &str) -> Result<(), Error> {
+    async fn keep(vault: &Vault, line: &str, entry: Entries<'_, ()>) -> Result<(), Error> {
         let home = vault.store().audit_chain().to_owned();
         vault
-            .keep_agreed(|kept| {
+            .keep_agreed(entry, |kept| {
                 let mut all = by_home(kept);
                 all.insert(home, line.to_owned());
                 serde_json::to_string(&all).expect("lines are plain data")
@@ -281,18 +281,13 @@ pub async fn agree(places: &Places, vault: &Vault, leads: Leads) -> Result<Agree
     if is_settled && is_kept {
         return Ok(AgreedConfig(config));
     }
-    for line in new {
-        let mut entry = plain_entry(
-            agent("operator", "operator"),
-            Action::ConfigReload,
-            Outcome::Success,
-            Target::Named(SafeText::default().as_they_wrote_in_full(&line)),
-        );
-        entry.detail.note = Some("agreed to".to_owned());
-        log.append(entry).await?;
+    for line in new.iter().filter(|line| Some(*line) != said) {
+        log.append(agreed_to(line, "agreed to")).await?;
     }
-    if let Some(line) = said {
-        Box::pin(AgreedWindow::keep(vault, line)).await?;
+    if let Some(line) = said.filter(|line| kept.as_ref() != Some(*line)) {
+        let note = if new.contains(line) { "agreed to" } else { "kept in the store, as agreed to" };
+        let entry = Entries::in_log(&log, |()| vec![agreed_to(line, note)]);
+        Box::pin(AgreedWindow::keep(vault, line, entry)).await?;
     }
     let seal = HEXLOWER.encode(&vault.agreement_voucher().seal(&sealed_bytes(&lines)));
     let text = serde_json::to_vec_pretty(&Agreed { lines, seal }).map_err(io::Error::from);
@@ -300,6 +295,14 @@ pub async fn agree(places: &Places, vault: &Vault, leads: Leads) -> Result<Agree
     text.and_then(|text| write_whole(&file, &text, 0o600))
         .map_err(|error| unusable(&file, &error))?;
     Ok(AgreedConfig(config))
+}
+
+fn agreed_to(line: &str, note: &str) -> Draft {
+    let target = Target::Named(SafeText::default().as_they_wrote_in_full(line));
+    let who = agent("operator", "operator");
+    let mut entry = plain_entry(who, Action::ConfigReload, Outcome::Success, target);
+    entry.detail.note = Some(note.to_owned());
+    entry
 }
 
 #[cfg(test)]

@@ -101,9 +101,10 @@ impl Vault {
     /// Keeps what `agree` makes of what was agreed to before.
     pub async fn keep_agreed(
         &self,
+        entries: Entries<'_, ()>,
         agree: impl FnOnce(Option<&str>) -> String,
     ) -> Result<(), Error> {
-        self.mutate(Entries::untold(), |index| {
+        self.mutate(entries, |index| {
             let before = index.agreed.as_deref();
             let agreed = agree(before);
             let is_new = before != Some(agreed.as_str());
