@@ -35,7 +35,7 @@ use crate::{
     caution::Caution,
     config::Config,
     egress_door::EgressDoor,
-    log_keeping::annotate_log,
+    log_keeping::annotate,
     minted,
     places::Places,
     requests::Requests,
@@ -447,7 +447,7 @@ pub async fn open_bare_session(
     let store = Store::create_or_open(&places.store_file()).await?;
     let id = session_id("s");
     let log = AuditLog::start(&store, None);
-    annotate_log(&log, config);
+    annotate(&store, config);
     let broker = SessionBroker::new(Arc::new(NoValues), log, agent("run", &id));
     let broker = Arc::new(broker);
     // No value is opened, and none lies open either.

@@ -7,7 +7,7 @@
 //! The session stands on a store of its own that ends with it. Source: reference/secrets.md, 15.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     env, fs,
     path::Path,
     sync::{Arc, OnceLock},
@@ -29,7 +29,7 @@ use crate::{
     config::Config,
     egress_door::EgressDoor,
     environment::inherited,
-    log_keeping::annotate_log,
+    log_keeping::annotate,
     operator::{self, Operator},
     places::{Places, unusable},
     providers::providers,
@@ -94,7 +94,7 @@ pub async fn open_session(
     let passphrase = Zeroizing::new(format!("{}{}", Uuid::new_v4(), Uuid::new_v4()));
     let (vault, _) = Vault::create(store, Passphrase::new(passphrase)).await?;
     let log = operator::audit_log(&vault);
-    annotate_log(&log, config);
+    annotate(vault.store(), config);
     let vault = Arc::new(vault);
     let hands = Operator::with_log(Arc::clone(&vault), log.clone());
     let mut paths = Vec::with_capacity(chosen.len());
@@ -132,7 +132,7 @@ struct Declared {
     index: IndexFile,
     providers: Providers,
     /// What stands in the file that `KEYLESS_SECRETS_FILE` names, which is looked at after the environment.
-    in_file: BTreeSet<String>,
+    in_file: BTreeMap<String, Zeroizing<String>>,
     /// The least that every secret asks for.
     floor: ApproveOnUse,
 }
@@ -195,7 +195,7 @@ impl Declared {
     ) -> Result<Result<Metadata, Vec<String>>, Error> {
         let tried = self.variables(path, row);
         let found = tried.iter().find(|name| is_set(name));
-        let found = found.or_else(|| tried.iter().find(|name| self.in_file.contains(*name)));
+        let found = found.or_else(|| tried.iter().find(|name| self.in_file.contains_key(*name)));
         let Some(found) = found else { return Ok(Err(tried)) };
         if row.approve_on_use.tightened_by(self.floor) != ApproveOnUse::Never {
             let words =
@@ -229,10 +229,16 @@ impl Declared {
     /// Gives the placeholder the form that the value has, where a service has several: a client that checks it sees no other.
     fn look_alike(&self, metadata: &mut Metadata) {
         let SourceConfig::Env { variable } = &metadata.source else { return };
-        let Some(value) = value_of(variable.as_str()) else { return };
+        let Some(value) = self.value_of(variable.as_str()) else { return };
         if let Some((_, variant)) = self.providers.of_value(value.trim().as_bytes()) {
             metadata.placeholder = variant.complete(Metadata::default()).placeholder;
         }
+    }
+
+    /// What the environment has under a name, or the file after it.
+    fn value_of(&self, name: &str) -> Option<Zeroizing<String>> {
+        let set = env::var(name).ok().filter(|value| !value.is_empty()).map(Zeroizing::new);
+        set.or_else(|| self.in_file.get(name).cloned())
     }
 
     /// What the catalog knows of a secret, if that is one token and no other.
@@ -268,20 +274,13 @@ impl Declared {
     }
 }
 
-/// What the environment has under a name, or the file after it.
-fn value_of(name: &str) -> Option<Zeroizing<String>> {
-    if let Some(value) = env::var(name).ok().filter(|value| !value.is_empty()) {
-        return Some(Zeroizing::new(value));
-    }
-    let read = SecretsFile::named()?.read().ok()?;
-    let last = read.assignments.into_iter().rev().find(|one| one.name == name)?;
-    Some(last.value)
-}
-
-fn in_file() -> Result<BTreeSet<String>, Error> {
-    let Some(file) = SecretsFile::named() else { return Ok(BTreeSet::new()) };
-    let read = file.read()?;
-    Ok(variables_with_value(&read).map(str::to_owned).collect())
+fn in_file() -> Result<BTreeMap<String, Zeroizing<String>>, Error> {
+    let Some(file) = SecretsFile::named() else { return Ok(BTreeMap::new()) };
+    let mut read = file.read()?;
+    let named: BTreeSet<String> = variables_with_value(&read).map(str::to_owned).collect();
+    // Of one name the last counts.
+    let all = read.assignments.drain(..).map(|one| (one.name, one.value));
+    Ok(all.filter(|(name, _)| named.contains(name)).collect())
 }
 
 /// `team/api/token` as `TEAM__API__TOKEN`.
@@ -336,7 +335,7 @@ mod tests {
             manifest,
             index,
             providers: Providers::bundled(),
-            in_file: BTreeSet::new(),
+            in_file: BTreeMap::new(),
             floor,
         }
     }

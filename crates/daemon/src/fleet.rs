@@ -54,7 +54,7 @@ use crate::{
     config::ConfigSource,
     egress_door::EgressDoor,
     health::{self, Vitals},
-    log_keeping::annotate_proxys_log,
+    log_keeping::annotate_without_clock,
     metrics::Metrics,
     notes::{Note, Notes},
     places::Places,
@@ -171,7 +171,7 @@ async fn start(places: &Places, spec: FleetSpec) -> Result<Fleet, Error> {
     let notes = spec.notes.clone();
     let telemetry = Telemetry { metrics: Arc::clone(&metrics), notes, traces: traces.clone() };
     let log = AuditLog::start(&store, None);
-    annotate_proxys_log(&log, &config);
+    annotate_without_clock(&store, &config);
     let who = agent("proxy", spec.session.as_str());
     let mounted = Arc::clone(&values);
     let tokens = Tokens::over(mounted as _, Arc::clone(&door.engine), log.clone(), who);

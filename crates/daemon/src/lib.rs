@@ -128,7 +128,7 @@ pub use crate::{
     inventory::{asked_at_least, asked_in_project, project_inventory},
     liveness::{Checked, LivenessConfig, LivenessVerdict},
     log_breaks::{BreaksSeen, accept_log_breaks},
-    log_keeping::{AuditConfig, annotate_log, remove_old_log, rotate_log, rotate_log_keys},
+    log_keeping::{AuditConfig, remove_old_log, rotate_log, rotate_log_keys},
     nl::{
         Agents, CREDENTIAL_NOTE, NlClient, NlIdentity, OPERATOR, Registrar, Registration,
         registered, serve_nl_stdio,

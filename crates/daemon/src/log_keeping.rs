@@ -10,7 +10,7 @@ use keyless_core::{
     grant::SecretPattern,
     nl_message::Profile,
 };
-use keyless_store::AuditLog;
+use keyless_store::{AuditLog, Store};
 use keyless_vault::Vault;
 use serde::Deserialize;
 use serde_json::Value;
@@ -95,22 +95,23 @@ impl ComplianceConfig {
 
 /// Has entries from now on say which profile of the protocol rules, what the operator wants noted, and whether the clock is known not
 /// to be kept in step. With a configuration that can't be read, which `keyless status` tells, what was noted before is noted.
-pub fn annotate_log(log: &AuditLog, config: &Config) {
-    annotate(log, config, config.nl.profile);
+pub(crate) fn annotate(store: &Store, config: &Config) {
+    annotate_under(config.nl.profile, store, config);
 }
 
 /// The same of a proxy, which does not ask about the clock: the unit that it runs under kills who makes that system call.
-pub(crate) fn annotate_proxys_log(log: &AuditLog, config: &Config) {
-    if let Ok(marks) = config.marks() {
-        let profile = Some(config.nl.profile);
-        log.annotate(Annotations { profile, clock_lost: false, marks });
-    }
+pub(crate) fn annotate_without_clock(store: &Store, config: &Config) {
+    put(store, config, config.nl.profile, false);
 }
 
-fn annotate(log: &AuditLog, config: &Config, profile: Profile) {
+/// As [`annotate`], under the profile that rules whatever the configuration says by now.
+fn annotate_under(profile: Profile, store: &Store, config: &Config) {
+    put(store, config, profile, in_step() == Some(false));
+}
+
+fn put(store: &Store, config: &Config, profile: Profile, clock_lost: bool) {
     if let Ok(marks) = config.marks() {
-        let (profile, clock_lost) = (Some(profile), in_step() == Some(false));
-        log.annotate(Annotations { profile, clock_lost, marks });
+        store.annotate(Annotations { profile: Some(profile), clock_lost, marks });
     }
 }
 
@@ -174,7 +175,7 @@ pub(crate) async fn keep_log(vault: Arc<Vault>, log: AuditLog, places: Places, p
     loop {
         sleep(INTERVAL).await;
         if let Ok(config) = Config::load(&places.config_file()) {
-            annotate(&log, &config, profile);
+            annotate_under(profile, vault.store(), &config);
         }
         let is_in_step = in_step();
         if let Some(now) = is_in_step.filter(|_| is_in_step != was_in_step) {

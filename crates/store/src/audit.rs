@@ -139,11 +139,6 @@ impl AuditLog {
         answer.await.map_err(|_| unavailable())?
     }
 
-    /// What is noted in entries from now on, beside what happened: of all logs of this [`Store`].
-    pub fn annotate(&self, annotations: Annotations) {
-        *self.0.annotations.write() = annotations;
-    }
-
     /// Writes entries in a transaction that has the lock of our chain, with what they tell of. Once that is committed,
     /// [`Self::know`] has to be told.
     pub(crate) async fn write_in(

@@ -110,6 +110,11 @@ impl Store {
         Self { pool, chain, segments, annotations, place: Arc::new(place) }
     }
 
+    /// What is noted in entries of its logs from now on, beside what happened.
+    pub fn annotate(&self, annotations: Annotations) {
+        *self.annotations.write() = annotations;
+    }
+
     /// Closes the connections of all clones; a file's write-ahead log is folded into it, unless another process has
     /// it open. Waits for writes under way.
     pub async fn close(&self) {

@@ -127,7 +127,6 @@ async fn open(terms: &TermArgs) -> Result<OwnActions, Error> {
     let config = agreed.with_flags(connect_to, extra_root);
     let vault = std::sync::Arc::new(keyless_daemon::with_sources(vault, &places, &config)?);
     let log = keyless_daemon::audit_log(&vault);
-    keyless_daemon::annotate_log(&log, &config);
     let broker = Broker::new(EgressDoor::new(&config)?, vault, log);
     let own = OwnTerms {
         allowed_hosts: terms.host.clone(),

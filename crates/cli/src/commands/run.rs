@@ -161,7 +161,6 @@ async fn open_session(
     let config = agreed.with_flags(connect_to, extra_root);
     let vault = Arc::new(keyless_daemon::with_sources(vault, places, &config)?);
     let log = keyless_daemon::audit_log(&vault);
-    keyless_daemon::annotate_log(&log, &config);
     let floor = config.unlock.window(None)?.floor;
     let broker = Broker::asking_at_least(floor, door, vault, log);
     let inherited = keyless_daemon::inherited();

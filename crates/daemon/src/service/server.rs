@@ -32,7 +32,7 @@ use crate::{
     desktop,
     hardening::raise_open_files,
     liveness::LivenessChecks,
-    log_keeping::{annotate_log, keep_log},
+    log_keeping::keep_log,
     nl::{Listeners, NlService, Telling, end_revoked, keep_phases, tell_all, tidy_agents},
     operator::{Approver, OperatorDoor, Overview},
     places::Places,
@@ -133,7 +133,6 @@ async fn serve_to_the_end(
     for hook in &nl.webhooks {
         hook.key.check()?;
     }
-    annotate_log(broker.log(), config);
     // Whoever served when this process began may be gone by now.
     let places = places.served_here();
     places.prepare_runtime()?;
