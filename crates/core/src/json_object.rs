@@ -4,8 +4,8 @@
 use serde::{Deserialize, Deserializer, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
-/// Reads what has to be an object; for serde's `deserialize_with`.
-pub(crate) fn object<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+/// Reads what has to be an object; for serde's `deserialize_with` as well.
+pub fn object<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
     T: DeserializeOwned,

@@ -198,15 +198,15 @@ impl Pool {
 /// Takes the oldest idle connections away, to be closed, until `most` are left: those of sessions that have more than
 /// their share, or of all where there are more sessions than that.
 fn close_oldest(slots: &mut HashMap<Key, Arc<Slot>>, most: usize) -> Vec<Sender> {
+    if slots.values().map(|slot| slot.kept.lock().count()).sum::<usize>() <= most {
+        return Vec::new();
+    }
     let mut idle: HashMap<Arc<str>, Vec<Instant>> = HashMap::new();
     for (key, slot) in &*slots {
         let times = slot.kept.lock().times();
         if !times.is_empty() {
             idle.entry(Arc::clone(&key.session)).or_default().extend(times);
         }
-    }
-    if idle.values().map(Vec::len).sum::<usize>() <= most {
-        return Vec::new();
     }
     let mut closed = Vec::new();
     let share = share(idle.values().map(Vec::len).collect(), most);
@@ -227,7 +227,7 @@ fn close_oldest(slots: &mut HashMap<Key, Arc<Slot>>, most: usize) -> Vec<Sender>
     }
     // Of many names the slots alone would be much. Who has one, or will give a connection back to it, needs it yet.
     slots.retain(|_, slot| {
-        let is_empty = slot.kept.lock().times().is_empty();
+        let is_empty = slot.kept.lock().count() == 0;
         !is_empty || Arc::strong_count(slot) > 1 || Arc::weak_count(slot) > 0
     });
     closed
@@ -254,6 +254,11 @@ fn last_beyond(mut times: Vec<Instant>, kept: usize) -> Instant {
 }
 
 impl Kept {
+    /// How many connections it has.
+    fn count(&self) -> usize {
+        self.http1.len() + usize::from(self.http2.is_some())
+    }
+
     /// Since when each of its connections has been idle. One that requests share counts as used last.
     fn times(&self) -> Vec<Instant> {
         let shared = self.http2.as_ref().map(|(_, opened)| self.used.unwrap_or(*opened));

@@ -270,13 +270,12 @@ impl Form {
 
 /// `text` in ISO 8859-1; as it is where it has letters that this has not, or is no UTF-8.
 fn latin1(text: &[u8]) -> Zeroizing<Vec<u8>> {
+    let as_it_is = || Zeroizing::new(text.to_vec());
+    let Ok(letters) = str::from_utf8(text) else { return as_it_is() };
     let mut out = Zeroizing::new(Vec::with_capacity(text.len()));
-    let characters = str::from_utf8(text).unwrap_or_default().chars();
-    out.extend(characters.map_while(|character| u8::try_from(character).ok()));
-    let is_whole = str::from_utf8(text).is_ok_and(|text| text.chars().count() == out.len());
-    if !is_whole {
-        out.clear();
-        out.extend_from_slice(text);
+    for letter in letters.chars() {
+        let Ok(byte) = u8::try_from(letter) else { return as_it_is() };
+        out.push(byte);
     }
     out
 }

@@ -11,13 +11,14 @@ use keyless_core::{
         Categories, Conditions, Forms, Grant, GrantedAction, GrantedBy, Lack, Permission,
         SecretPattern, Subject,
     },
+    object,
 };
 use keyless_daemon::{
     Agents, Config, Places, audit_log,
     nl::grants::{Grants, ShownGrant, list_grants, new_grant_id},
     vault::{Secret, Vault},
 };
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::{open_store, unlock_vault};
 use crate::{
@@ -179,9 +180,8 @@ fn read(file: &Path) -> Result<Grant, Error> {
         std::fs::File::open(file).and_then(|file| file.take(MAX_FILE).read_to_string(&mut text))
     };
     read.map_err(|error| Error::with(Code::PathUnusable, place().and(error.kind())))?;
-    let members: serde_json::Result<Map<String, Value>> = serde_json::from_str(&text);
-    members
-        .and_then(|members| serde_json::from_value(Value::Object(members)))
+    serde_json::from_str::<Value>(&text)
+        .and_then(object)
         .map_err(|error| Error::with(Code::Usage, place().as_they_wrote(&error.to_string())))
 }
 

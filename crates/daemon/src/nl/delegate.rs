@@ -19,6 +19,7 @@ use keyless_core::{
     },
     grant::{Categories, SecretPattern, Subject},
     nl_message::{MessageType, NlFault},
+    object,
 };
 use serde_json::{Map, Value, json};
 
@@ -141,9 +142,7 @@ impl NlService {
             let words = "resource_constraints are not held to here: name fewer secrets and types";
             return Err(unsound(words));
         }
-        let read = Some(wanted).filter(Value::is_object).map(serde_json::from_value);
-        let read: Option<DelegationScope> = read.and_then(Result::ok);
-        let read = read.ok_or_else(|| {
+        let read: DelegationScope = object(wanted).map_err(|_| {
             malformed("delegation_scope is an object of secrets, max_uses and ttl_seconds")
         })?;
         // Chapter 08 has it beside the scope, chapter 02 inside.

@@ -7,7 +7,10 @@ use keyless_core::{
 use keyless_vault::{EnvName, KeptAt, Metadata, Providers, Secret, Upkeep};
 use serde::{Deserialize, Serialize};
 
-use super::{given::Given, lasting::counted};
+use super::{
+    given::Given,
+    lasting::{counted, lasting},
+};
 
 /// A request as a person sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,6 +40,17 @@ pub struct Shown {
     /// The further requests that the same word for a session has answered, where what holds is listed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub also: Vec<RequestId>,
+}
+
+impl Shown {
+    /// For how long what was answered holds. How long a denial is remembered is not told to anybody who could wait for its
+    /// end.
+    pub fn left_in_words(&self) -> String {
+        match self.status {
+            Status::Denied => "10 min at most".to_owned(),
+            _ => lasting(self.seconds_left),
+        }
+    }
 }
 
 /// A secret that a request is about.

@@ -186,22 +186,18 @@ fn of_item(item: &Item, depth: usize) -> Node {
     }
     match item {
         Item::Value(value) => of_value(value, depth),
-        Item::Table(table) => Node::Table(
-            table.iter().map(|(key, item)| (key.to_owned(), of_item(item, depth + 1))).collect(),
-        ),
+        Item::Table(table) => of_table(table, depth),
         Item::ArrayOfTables(tables) => {
-            let entries = |table: &toml_edit::Table| {
-                Node::Table(
-                    table
-                        .iter()
-                        .map(|(key, item)| (key.to_owned(), of_item(item, depth + 1)))
-                        .collect(),
-                )
-            };
-            Node::List(tables.iter().map(entries).collect())
+            Node::List(tables.iter().map(|table| of_table(table, depth)).collect())
         }
         Item::None => Node::Other,
     }
+}
+
+fn of_table(table: &toml_edit::Table, depth: usize) -> Node {
+    Node::Table(
+        table.iter().map(|(key, item)| (key.to_owned(), of_item(item, depth + 1))).collect(),
+    )
 }
 
 fn of_value(value: &Value, depth: usize) -> Node {

@@ -144,12 +144,7 @@ pub(super) fn standing_rows(standing: &[Shown]) -> Vec<Vec<String>> {
             request.status.as_str().to_owned(),
             about(request),
             visible(&request.session),
-            if request.status == Status::Denied {
-                // As the page has it: when exactly is not told to anybody who could wait for its end.
-                "10 min at most".to_owned()
-            } else {
-                lasting(request.seconds_left)
-            },
+            request.left_in_words(),
         ]
     };
     standing.iter().map(row).collect()

@@ -265,8 +265,8 @@ fn read(file: &Path) -> Result<Vec<u8>, Error> {
 
 /// What of a message in the making becomes one.
 fn before_scissors(text: &[u8]) -> &[u8] {
-    let mut lines = text.split_inclusive(|byte| *byte == b'\n');
-    let kept = lines.by_ref().take_while(|line| !line.trim_ascii_end().ends_with(SCISSORS));
+    let lines = text.split_inclusive(|byte| *byte == b'\n');
+    let kept = lines.take_while(|line| !line.trim_ascii_end().ends_with(SCISSORS));
     &text[..kept.map(<[u8]>::len).sum()]
 }
 
@@ -275,14 +275,7 @@ fn words(found: &[Found]) -> String {
         return "Nothing found.\n".to_owned();
     }
     let mut words = rows(found);
-    if found.iter().all(|one| one.file == MESSAGE) {
-        words.push_str(
-            "Next: write the message without the value (git keeps it in .git/COMMIT_EDITMSG: git commit -e -F of that \
-             file), and rotate the value if anybody else has seen it.\n",
-        );
-    } else {
-        words.push_str(&about_secrets(found));
-    }
+    words.push_str(&about_secrets(found));
     words.push_str(&about_aliases(found));
     words.push_str("A line that only looks like one may carry the words ");
     words.push_str(NOT_A_SECRET);
@@ -293,8 +286,12 @@ fn words(found: &[Found]) -> String {
 /// What to do about secrets: what takes a value out of its file goes by the file's form.
 fn about_secrets(found: &[Found]) -> String {
     let mut advice: Vec<&'static str> = Vec::new();
-    for one in found.iter().filter(|one| one.kind == Kind::Secret && one.file != MESSAGE) {
-        let next = if one.line == 0 { RENAME } else { next_in(Path::new(&one.file)) };
+    for one in found.iter().filter(|one| one.kind == Kind::Secret) {
+        let next = match one.line {
+            _ if one.file == MESSAGE => REWRITE,
+            0 => RENAME,
+            _ => next_in(Path::new(&one.file)),
+        };
         if !advice.contains(&next) {
             advice.push(next);
         }
@@ -307,6 +304,8 @@ fn about_secrets(found: &[Found]) -> String {
 
 /// About a name of a file.
 const RENAME: &str = "Next: rename the file.\n";
+/// About a commit's message.
+const REWRITE: &str = "Next: write the message without the value (git keeps it in .git/COMMIT_EDITMSG: git commit -e -F of that file).\n";
 
 fn next_in(file: &Path) -> &'static str {
     let end = file.extension().and_then(|end| end.to_str()).unwrap_or_default();

@@ -1,7 +1,7 @@
 //! What a person has said, as long as it has an effect: approvals to revoke, denials to lift.
 
 use keyless_core::approval::Status;
-use keyless_daemon::{Shown, lasting};
+use keyless_daemon::Shown;
 use ratatui::layout::Constraint;
 
 use super::{Row, View};
@@ -52,15 +52,9 @@ fn row(shown: &Shown) -> Row {
         Status::Once => ("once", Mood::Good),
         _ => ("session", Mood::Good),
     };
-    // How long a denial is remembered is not told to anybody who could wait for its end.
-    let holds = if shown.status == Status::Denied {
-        "10 min at most".to_owned()
-    } else {
-        lasting(shown.seconds_left)
-    };
     Row {
         cells: vec![
-            holds,
+            shown.left_in_words(),
             answer.to_owned(),
             shown.asked.word().to_owned(),
             about(shown),
