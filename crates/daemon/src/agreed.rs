@@ -25,7 +25,6 @@ use sha2::{Digest, Sha256};
 use crate::{
     broker::{agent, plain_entry},
     config::{Config, EgressConfig},
-    log_keeping::annotate,
     operator::audit_log,
     places::{Places, unusable},
     providers::offered_lines,
@@ -266,8 +265,6 @@ pub(crate) fn check_sources(
 pub async fn agree(places: &Places, vault: &Vault, leads: Leads) -> Result<AgreedConfig, Error> {
     let log = audit_log(vault);
     let Leads { lines, config } = leads;
-    // Its own entries come before the sources do.
-    annotate(vault.store(), &config);
     let window = AgreedWindow::of(vault).await?;
     let kept = window.0.clone();
     let agreed = Agreed::with(places, &vault.agreement_voucher(), window);

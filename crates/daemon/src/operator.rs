@@ -47,10 +47,12 @@ pub use self::{
 };
 use crate::{
     broker::{agent, fill_random, plain_entry, session_key},
+    config::Config,
     liveness::{Asker, Checked, LivenessChecks, LivenessVerdict},
+    log_keeping::annotate,
     nl::rotation,
     places::{Places, is_inside_session},
-    store_place::store_place,
+    store_place::place_in,
 };
 
 /// The operator, at an unlocked vault.
@@ -371,7 +373,10 @@ pub fn audit_log(vault: &Vault) -> AuditLog {
 
 /// The store, opened; `Code::NotInitialised` when there is none.
 pub async fn open_store(places: &Places) -> Result<Store, Error> {
-    Ok(Store::open(store_place(places)?).await?)
+    let config = Config::load(&places.config_file())?;
+    let store = Store::open(place_in(places, &config.store)?).await?;
+    annotate(&store, &config);
+    Ok(store)
 }
 
 /// Whether there is no store here, or none that is seen.
@@ -387,11 +392,14 @@ pub fn refuse_inside_session() -> Result<(), Error> {
 
 /// A store for a new vault.
 pub async fn create_store(places: &Places) -> Result<Store, Error> {
-    let place = store_place(places)?;
+    let config = Config::load(&places.config_file())?;
+    let place = place_in(places, &config.store)?;
     if matches!(place, StorePlace::File(_)) {
         places.check_data()?;
     }
-    Ok(Store::create_or_open(place).await?)
+    let store = Store::create_or_open(place).await?;
+    annotate(&store, &config);
+    Ok(store)
 }
 
 /// Fails with `Code::AlreadyInitialised` when a vault is there already.

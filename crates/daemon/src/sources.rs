@@ -14,16 +14,13 @@ use crate::{
     agreed::{AgreedConfig, check_sources},
     config::Config,
     egress_door::engine_config,
-    log_keeping::annotate,
     places::Places,
 };
 
-/// `vault`, with the sources that the operator declared beside it, and has agreed to where they are given something. What
-/// is noted in its log is as `config` says from here on, since whoever works with a store comes by here.
+/// `vault`, with the sources that the operator declared beside it, and has agreed to where they are given something.
 pub fn with_sources(vault: Vault, places: &Places, config: &AgreedConfig) -> Result<Vault, Error> {
     let sources = declared(places)?;
     check_sources(places, &vault, &sources)?;
-    annotate(vault.store(), config);
     Ok(vault.with_router(router(sources, config)?))
 }
 
@@ -102,33 +99,5 @@ fn fault(error: &Error) -> HttpFault {
         Code::ConnectTimeout | Code::NameTimeout => HttpFault::TimedOut,
         Code::AnswerTooLarge | Code::UpstreamProtocol | Code::BadRequest => HttpFault::Protocol,
         _ => HttpFault::Unreachable,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{
-        agreed::check_agreed,
-        broker::{agent, plain_entry},
-        operator::audit_log,
-        scene::Scene,
-    };
-    use keyless_core::audit::{Action, Outcome, Target};
-
-    /// Whoever opens a store, the screen too, which asks nobody to agree.
-    #[tokio::test]
-    async fn the_log_of_a_store_that_is_worked_with_says_which_profile_rules() {
-        let Scene { vault, folder, .. } = Scene::new().await;
-        let places = Places::below(folder.path());
-        let config = toml::from_str("[nl]\nprofile = 'final'").unwrap();
-        let config = check_agreed(&places, &vault, config).await.unwrap();
-        let vault = Arc::into_inner(vault).unwrap();
-        let vault = with_sources(vault, &places, &config).unwrap();
-        let who = agent("operator", "operator");
-        let entry = plain_entry(who, Action::Query, Outcome::Success, Target::Log);
-        audit_log(&vault).append(entry).await.unwrap();
-        let written = vault.store().audit_tail(1).await.unwrap().remove(0);
-        assert_eq!(written.metadata["nl_profile"], "final");
     }
 }

@@ -27,7 +27,11 @@ pub struct StoreConfig {
 /// Where this home's store is. Sessions without secrets and a fleet's proxies keep their log in the home's file all the
 /// same, since they have no vault.
 pub fn store_place(places: &Places) -> Result<StorePlace, Error> {
-    let config = Config::load(&places.config_file())?.store;
+    place_in(places, &Config::load(&places.config_file())?.store)
+}
+
+/// The same, by what was read of `config.toml`.
+pub(crate) fn place_in(places: &Places, config: &StoreConfig) -> Result<StorePlace, Error> {
     let Some(url) = &config.url else { return Ok(StorePlace::from(&places.store_file())) };
     let mut server = Server::new(url, places.data()).map_err(|fault| {
         let words = SafeText::words("[store] url: ").as_they_wrote(&fault.to_string());

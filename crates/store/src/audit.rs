@@ -37,9 +37,8 @@ use std::{fmt, sync::Arc, thread};
 use aws_lc_rs::digest::{self, SHA256};
 use keyless_core::{
     Code, Error,
-    audit::{Annotations, Draft, LogKeyId, Outline, Recorded},
+    audit::{Draft, LogKeyId, Recorded},
 };
-use parking_lot::RwLock;
 use tokio::{runtime, sync::oneshot};
 use zeroize::Zeroizing;
 
@@ -90,13 +89,12 @@ struct Entrance {
     ids: Arc<Ids>,
     known: Arc<LastKnown>,
     sealer: Option<Arc<dyn HeadSealer>>,
-    annotations: Arc<RwLock<Annotations>>,
 }
 
 impl AuditLog {
     /// Starts the writer on a thread of its own. `sealer` is there when the vault is open.
     pub fn start(store: &Store, sealer: Option<Arc<dyn HeadSealer>>) -> Self {
-        let (queue, ids) = (Arc::new(Queue::new()), Arc::new(Ids::new()));
+        let (queue, ids) = (Arc::new(Queue::new()), Arc::new(Ids::of(store)));
         let known = Arc::<LastKnown>::default();
         let shared = (Arc::clone(&queue), Arc::clone(&ids), Arc::clone(&known));
         let writer = Writer::new(store, sealer.clone(), shared);
@@ -106,8 +104,7 @@ impl AuditLog {
             let thread = thread::Builder::new().name("audit-writer".to_owned());
             let _ = thread.spawn(move || runtime.block_on(writer.run()));
         }
-        let annotations = Arc::clone(&store.annotations);
-        Self(Arc::new(Entrance { queue, ids, known, sealer, annotations }))
+        Self(Arc::new(Entrance { queue, ids, known, sealer }))
     }
 
     /// Writes one entry; done when it is on disk. Fails with [`Code::AuditUnavailable`], and then
@@ -115,7 +112,7 @@ impl AuditLog {
     /// can be one; until then [`AuditLog::check`] fails.
     pub async fn append(&self, draft: Draft) -> Result<Recorded, Error> {
         let (reply, answer) = oneshot::channel();
-        let outline = self.outline(draft);
+        let outline = self.0.ids.outline(draft);
         self.0.queue.push(Waiting { outline, reply: Some(reply) })?;
         answer.await.map_err(|_| unavailable())?
     }
@@ -123,7 +120,7 @@ impl AuditLog {
     /// Leaves one entry to be written within about 20 ms. What was taken is kept and tried again until it
     /// is written; nothing is taken while the log can't be written or the queue is full.
     pub fn append_soon(&self, draft: Draft) -> Result<(), Error> {
-        let outline = self.outline(draft);
+        let outline = self.0.ids.outline(draft);
         self.0.queue.push_soon(Waiting { outline, reply: None })
     }
 
@@ -147,7 +144,7 @@ impl AuditLog {
         chain: &OwnChain,
         drafts: Vec<Draft>,
     ) -> Result<Known, StoreError> {
-        let outlines = drafts.into_iter().map(|draft| self.outline(draft)).collect();
+        let outlines = drafts.into_iter().map(|draft| self.0.ids.outline(draft)).collect();
         let known = self.0.known.lock().clone();
         let sealer = self.0.sealer.as_deref();
         let placed = writer::place(connection, chain, sealer, known, outlines).await;
@@ -157,11 +154,6 @@ impl AuditLog {
     /// Takes note of where entries end that were written in a transaction, which is committed now.
     pub(crate) fn know(&self, end: Known) {
         *self.0.known.lock() = Some(end);
-    }
-
-    fn outline(&self, mut draft: Draft) -> Outline {
-        draft.metadata = self.0.annotations.read().of(&draft);
-        self.0.ids.outline(draft)
     }
 }
 

@@ -457,3 +457,27 @@ fn no_change_of_a_secret_goes_unrecorded() {
     assert_eq!(world.log().len(), entries + 1);
     world.keyless(&["audit", "verify"]).run().ok();
 }
+
+/// Whichever way an entry comes to be: with the vault open or not, and past the writer that most go by.
+#[test]
+fn each_entry_says_which_profile_rules() {
+    let world = World::with_store();
+    world.home.write("keyless/config.toml", "[nl]\nprofile = 'final'\n").unwrap();
+    let begun = world.log().len();
+    world.add(TOKEN, &["--to", ALLOWED, "--env", "TOKEN"]).ok();
+    world.keyless(&["audit", "query", "--json"]).run().ok();
+    world.keyless(&["audit", "export"]).run().ok();
+    world.keyless(&["audit", "rotate", "--keys"]).run().ok();
+    world.keyless(&["audit", "checkpoint"]).run().ok();
+    world.keyless(&["run", "--", "true"]).run().ok();
+    world.home.write("operator/passphrase", "something else entirely\n").unwrap();
+    world.keyless(&["unlock"]).run().exits(5);
+    let log = world.log();
+    for action in ["create", "query", "log_key_rotation", "checkpoint", "session_start", "unlock"] {
+        let mut entries = log[begun..].iter().filter(|entry| entry["action"] == action).peekable();
+        assert!(entries.peek().is_some(), "{action}: {log:?}");
+    }
+    for entry in &log[begun..] {
+        assert_eq!(entry["metadata"]["nl_profile"], "final", "{entry}");
+    }
+}

@@ -326,7 +326,7 @@ impl Store {
         (marker, breaks): (&(dyn Fn(String) -> Draft + Send + Sync), &[AcceptedBreak]),
         sealer: &dyn HeadSealer,
     ) -> Result<(), LogError> {
-        let (key, ids) = (keys::current(&mut *connection, sealer, 0).await?, Ids::new());
+        let (key, ids) = (keys::current(&mut *connection, sealer, 0).await?, Ids::of(self));
         let place =
             |one: &AcceptedBreak| key.place(&mut end, ids.outline(marker(one.words.clone())));
         let mut entries: Vec<_> = breaks.iter().map(place).collect();

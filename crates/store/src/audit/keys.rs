@@ -80,7 +80,7 @@ impl Store {
         marker.detail.kind = Some("hmac_key_rotated".to_owned());
         marker.detail.note = Some(format!("{before} to {next}"));
         let mut chain = end.chain;
-        let mut entries = [key.place(&mut chain, Ids::new().outline(marker))];
+        let mut entries = [key.place(&mut chain, Ids::of(self).outline(marker))];
         head::advance(change.connection(), own, &entries[0], Some((sealer, next))).await?;
         insert_rows(change.connection(), own.name(), &mut entries).await?;
         change.commit().await?;
