@@ -25,7 +25,7 @@ use crate::{
     Handle, HandleError, TemplatePart,
     agent::AgentUri,
     database::{DATABASE_PROVIDER, DATABASE_SERVICE, DATABASE_WRITE},
-    json_object::object,
+    json_object::{object, read_object},
     nl_message::{NL_VERSION, is_id},
     parse_template,
 };
@@ -181,7 +181,6 @@ pub struct ActionContext {
 impl ActionRequest {
     /// Reads a request; unlike serde's, the error tells a bad placeholder from a bad message.
     pub fn from_json(json: &Value) -> Result<Self, ActionError> {
-        let shape = |error: serde_json::Error| ActionError::Shape(error.to_string());
         if json.get("type").is_some() && json.get("action").is_none() {
             let words = "this is an action alone: a request has it as `action`, beside `nl_version`, `request_id` and `agent`";
             return Err(ActionError::Shape(words.to_owned()));
@@ -190,7 +189,7 @@ impl ActionRequest {
         let action = outline.get_mut("action").map(Value::take).unwrap_or_default();
         let action = Action::from_json(action)?;
         outline["action"] = serde_json::json!({"type": "exec", "template": ""});
-        let request: Self = serde_json::from_value(outline).map_err(shape)?;
+        let request: Self = read_object(outline).map_err(ActionError::Shape)?;
         request.check()?;
         Ok(Self { action, ..request })
     }
@@ -216,9 +215,7 @@ impl Action {
         if !json.is_object() {
             return Err(ActionError::Shape("`action` is an object".to_owned()));
         }
-        let wire: wire::WireAction =
-            serde_json::from_value(json).map_err(|error| ActionError::Shape(error.to_string()))?;
-        wire.try_into()
+        read_object::<wire::WireAction>(json).map_err(ActionError::Shape)?.try_into()
     }
 
     /// An action with nothing said but what is to be done.

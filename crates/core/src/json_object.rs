@@ -4,8 +4,8 @@
 use serde::{Deserialize, Deserializer, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
-/// Reads what has to be an object; for serde's `deserialize_with` as well.
-pub fn object<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+/// What has to be an object, for serde's `deserialize_with`.
+pub(crate) fn object<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
     T: DeserializeOwned,
@@ -29,6 +29,16 @@ where
     T: DeserializeOwned,
 {
     Vec::deserialize(deserializer)?.into_iter().map(read).collect()
+}
+
+/// Reads what has to be an object; what is wrong comes with the name of the member that it is in.
+pub fn read_object<T: DeserializeOwned>(json: Value) -> Result<T, String> {
+    let Value::Object(members) = json else { return Err("it is no object".to_owned()) };
+    serde_path_to_error::deserialize(Value::Object(members)).map_err(|error| {
+        let path = error.path().to_string();
+        let fault = error.into_inner();
+        if path == "." { fault.to_string() } else { format!("`{path}`: {fault}") }
+    })
 }
 
 fn read<T: DeserializeOwned, E: serde::de::Error>(members: Map<String, Value>) -> Result<T, E> {

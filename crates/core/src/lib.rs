@@ -61,7 +61,7 @@ pub use crate::{
         Given, Grace, Had, Handle, HandleError, HandleTarget, TemplatePart, Version, parse_template,
     },
     host::{Host, HostError, HostName},
-    json_object::object,
+    json_object::read_object,
     json_size::json_size,
     path::{PathError, SecretPath},
     permit::{Permit, Usage},

@@ -11,7 +11,7 @@ use keyless_core::{
         Categories, Conditions, Forms, Grant, GrantedAction, GrantedBy, Lack, Permission,
         SecretPattern, Subject,
     },
-    object,
+    read_object,
 };
 use keyless_daemon::{
     Agents, Config, Places, audit_log,
@@ -181,8 +181,9 @@ fn read(file: &Path) -> Result<Grant, Error> {
     };
     read.map_err(|error| Error::with(Code::PathUnusable, place().and(error.kind())))?;
     serde_json::from_str::<Value>(&text)
-        .and_then(object)
-        .map_err(|error| Error::with(Code::Usage, place().as_they_wrote(&error.to_string())))
+        .map_err(|error| error.to_string())
+        .and_then(read_object)
+        .map_err(|fault| Error::with(Code::Usage, place().as_they_wrote(&fault)))
 }
 
 async fn list(ui: &Ui) -> Result<(), Error> {

@@ -126,6 +126,10 @@ fn the_specs_request_goes_both_ways() {
     assert_eq!(ActionRequest::from_json(&json), Ok(request.clone()));
     assert!(matches!(ActionRequest::from_json(&json!([1])), Err(ActionError::Shape(_))));
     assert_eq!(serde_json::to_value(&request).unwrap(), json);
+    let mut odd = json.clone();
+    odd["action"]["context"] = json!(["braincol"]);
+    let told = ActionRequest::from_json(&odd).unwrap_err().to_string();
+    assert!(told.contains("`context`: invalid type"), "{told}");
     for (place, unfit) in [
         ("/nl_version", "2.0"),
         ("/request_id", ""),

@@ -15,6 +15,7 @@ use keyless_core::{
     audit::{self, Entry, Target},
     delegation::TokenId,
     nl_message::{MessageType, NlFault},
+    read_object,
     threat::Band,
 };
 use keyless_store::AuditQuery;
@@ -399,9 +400,8 @@ fn yes() -> bool {
 }
 
 fn read<T: DeserializeOwned>(payload: &Map<String, Value>) -> Result<T, NlFault> {
-    serde_json::from_value(Value::Object(payload.clone())).map_err(|error| {
-        let words = SafeText::default().as_they_wrote(&error.to_string());
-        NlFault::new(Code::MessageMalformed, words)
+    read_object(Value::Object(payload.clone())).map_err(|fault| {
+        NlFault::new(Code::MessageMalformed, SafeText::default().as_they_wrote(&fault))
     })
 }
 

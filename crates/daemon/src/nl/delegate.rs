@@ -19,7 +19,7 @@ use keyless_core::{
     },
     grant::{Categories, SecretPattern, Subject},
     nl_message::{MessageType, NlFault},
-    object,
+    read_object,
 };
 use serde_json::{Map, Value, json};
 
@@ -142,8 +142,11 @@ impl NlService {
             let words = "resource_constraints are not held to here: name fewer secrets and types";
             return Err(unsound(words));
         }
-        let read: DelegationScope = object(wanted).map_err(|_| {
-            malformed("delegation_scope is an object of secrets, max_uses and ttl_seconds")
+        let read: DelegationScope = read_object(wanted).map_err(|fault| {
+            let words = SafeText::words(
+                "delegation_scope is an object of secrets, max_uses and ttl_seconds: ",
+            );
+            NlFault::new(Code::MessageMalformed, words.as_they_wrote(&fault))
         })?;
         // Chapter 08 has it beside the scope, chapter 02 inside.
         let life = read.ttl_seconds.or_else(|| payload.get("ttl_seconds").and_then(Value::as_u64));
