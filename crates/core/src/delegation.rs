@@ -20,7 +20,7 @@ use crate::{
     Code,
     action::ActionType,
     agent::{AgentUri, Aid, InstanceId, TrustLevel},
-    grant::{Categories, GrantId, SecretPattern},
+    grant::{Categories, GrantId, SecretPattern, Subject},
 };
 
 /// How often work may be handed on, unless the operator says otherwise.
@@ -31,6 +31,11 @@ pub const MIN_TRUST: TrustLevel = TrustLevel::L1;
 pub const MAX_SINGLE_USE_LIFE: SignedDuration = SignedDuration::from_mins(5);
 /// How long any token may live.
 pub const MAX_LIFE: SignedDuration = SignedDuration::from_hours(1);
+
+/// How long a token for so many uses may live.
+pub fn longest_life(max_uses: u64) -> SignedDuration {
+    if max_uses == 1 { MAX_SINGLE_USE_LIFE } else { MAX_LIFE }
+}
 
 /// Whether an agent may be handed work by another one: it is of the same organization, and its origin is proven as well
 /// as the protocol wants (L1). [`Code::DelegationInvalid`], [`Code::TrustTooLow`].
@@ -187,8 +192,7 @@ impl Token {
             }
             None => left,
         };
-        let longest = if scope.max_uses == 1 { MAX_SINGLE_USE_LIFE } else { MAX_LIFE };
-        let mut expires_at = (now + life.min(longest)).min(grant_until);
+        let mut expires_at = (now + life.min(longest_life(scope.max_uses))).min(grant_until);
         if let Some(parent) = parent {
             if !scope.is_within(&parent.scope, categories) {
                 return Err(Code::DelegationSubset);
@@ -239,6 +243,24 @@ impl TokenScope {
         self.secrets.iter().all(secrets)
             && self.actions.iter().all(|action| outer.actions.contains(action))
             && self.max_uses <= outer.max_uses
+    }
+
+    /// Whether it lets its subject do this with these secrets; [`Code::DelegationSubset`] if not.
+    pub fn covers(
+        &self,
+        action: ActionType,
+        subjects: &[Subject],
+        categories: &Categories,
+    ) -> Result<(), Code> {
+        let named = |subject: &Subject| {
+            let forms = subject.forms(categories);
+            self.secrets.iter().any(|pattern| pattern.matches(&forms))
+        };
+        if self.actions.contains(&action) && subjects.iter().all(named) {
+            Ok(())
+        } else {
+            Err(Code::DelegationSubset)
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use jiff::Timestamp;
 
-use super::{Token, TokenScope};
+use super::Token;
 use crate::{
     Code,
     action::ActionType,
@@ -54,7 +54,8 @@ pub fn verify(
     }
     walk(links, presented.categories)?;
     // Each link's own words: how far one pattern lies within another can only be told from what they say.
-    links.iter().try_for_each(|link| within(&link.scope, presented))
+    let Presented { action, subjects, categories, .. } = *presented;
+    links.iter().try_for_each(|link| link.scope.covers(action, subjects, categories))
 }
 
 /// Each link must be less than the one it was made from, and the last must be a root.
@@ -79,17 +80,5 @@ fn walk(links: &[Token], categories: &Categories) -> Result<(), Code> {
     match links.last() {
         Some(root) if root.parent_token_id.is_none() => Ok(()),
         _ => Err(Code::DelegationInvalid),
-    }
-}
-
-fn within(scope: &TokenScope, presented: &Presented<'_>) -> Result<(), Code> {
-    let named = |subject: &Subject| {
-        let forms = subject.forms(presented.categories);
-        scope.secrets.iter().any(|pattern| pattern.matches(&forms))
-    };
-    if scope.actions.contains(&presented.action) && presented.subjects.iter().all(named) {
-        Ok(())
-    } else {
-        Err(Code::DelegationSubset)
     }
 }

@@ -11,13 +11,14 @@ use keyless_core::{
     Code, Destination, Error, SafeText, SecretPath,
     action::{Action, Deed, DelegationScope, TemplateSource},
     approval::{Asked, MAX_DEED_REASON_CHARS, WantedAction},
-    delegation::MAX_SINGLE_USE_LIFE,
+    delegation::longest_life,
     nl_message::NlFault,
 };
 use sha2::{Digest, Sha256};
 
 use super::{
     caller::Caller,
+    delegate::asked_life,
     rates::{WINDOW, spent},
     resolve::Meant,
     service::NlService,
@@ -189,13 +190,14 @@ fn what(deed: &Deed) -> String {
 }
 
 /// What a delegate gets beside the work, and may go on with.
-fn token(scope: &DelegationScope) -> String {
+pub(super) fn token(scope: &DelegationScope) -> String {
     let uses = match scope.max_uses.unwrap_or(1) {
         1 => "one use".to_owned(),
         uses => format!("{uses} uses"),
     };
-    let life = scope.ttl_seconds.unwrap_or(MAX_SINGLE_USE_LIFE.as_secs().unsigned_abs());
-    format!("by a token for {}, {uses}, {life} s at most", scope.secrets.join(", "))
+    // As it will be: what is asked for beyond the bounds is not had.
+    let longest = longest_life(scope.max_uses.unwrap_or(1)).min(asked_life(scope.ttl_seconds));
+    format!("by a token for {}, {uses}, {} s at most", scope.secrets.join(", "), longest.as_secs())
 }
 
 #[cfg(test)]

@@ -15,7 +15,8 @@ use keyless_core::{
     action::{Action, ActionResponse, ActionResult, Deed, DelegationScope, OutputEncoding},
     agent::{AgentUri, Aid, InstanceId},
     delegation::{
-        MAX_SINGLE_USE_LIFE, MIN_TRUST, Order, Presented, Token, TokenId, TokenScope, may_be_handed,
+        MAX_LIFE, MAX_SINGLE_USE_LIFE, MIN_TRUST, Order, Presented, Token, TokenId, TokenScope,
+        may_be_handed,
     },
     grant::{Categories, SecretPattern, Subject},
     nl_message::{MessageType, NlFault},
@@ -40,6 +41,12 @@ use super::{
 /// Who answers for agents that the operator registered.
 const ROOT: &str = "human:operator";
 
+/// The secrets of an action, and the categories of all.
+struct Named {
+    subjects: Vec<Subject>,
+    categories: Categories,
+}
+
 impl NlService {
     /// `delegate`: makes a token for the other agent, has it do the work, and gives the result.
     pub(super) async fn delegate(
@@ -60,17 +67,26 @@ impl NlService {
             return Err(Code::Internal.into());
         };
         let kind = delegated_action.kind();
+        let Named { subjects, categories } = self.named(&meant).await?;
         // What it may not do itself it hands to nobody.
-        self.bounds(caller, kind, &meant).await?;
+        caller.covers(kind, &subjects, &categories)?;
         let acts =
             |aid: &Aid, all: &[Aid], now| aid.is_in_force_below(now, |one| named(all, one)).is_ok();
         let subject = self.recipient(caller, delegate_to, acts).await?;
+        within_own_bounds(&subject, kind, &subjects, &categories)?;
         let scope = scope(delegation_scope, vec![kind])?;
         if let Some(bait) = self.bait_in(caller, &scope).await? {
             course.about = vec![bait];
             return Err(Code::HoneypotTouched.into());
         }
         let footing = self.footing(caller, scope).await?;
+        footing.scope.covers(kind, &subjects, &categories).map_err(|code| {
+            let words = "delegated_action uses a secret that delegation_scope does not name";
+            let fault = NlFault::new(code, SafeText::words(words));
+            fault.suggesting(SafeText::words(
+                "Name each secret of the action in delegation_scope.secrets.",
+            ))
+        })?;
         let (life, uses) = (delegation_scope.ttl_seconds, footing.scope.max_uses);
         let to = (&subject.agent_uri, Some(&subject.instance_id));
         let order = self.order(caller, to, &footing, life)?;
@@ -111,6 +127,13 @@ impl NlService {
             reservation.give_back().await;
         }
         self.take_back(caller, &token, course.ran).await;
+        if !course.ran {
+            // One that stays is over by itself soon, and has no uses where they were another token's.
+            let _ = self
+                .delegations
+                .revoke(&token.token_id, Revoker::Operator, "its action did not begin")
+                .await;
+        }
         if result_of(&outcome).result.is_some_and(|result| names_secrets(&result)) {
             return Err(Code::ReferenceInResult.into());
         }
@@ -304,25 +327,18 @@ impl NlService {
             let words = SafeText::words("no active agent ").as_they_wrote(uri);
             let words = words.and(" of the organization ");
             let words = words.as_they_wrote(&caller.aid.organization_id);
-            let suggestion =
-                "Delegate to an agent of your organization that is registered and active.";
+            let suggestion = "Delegate to an agent of your organization that is registered and active: it is from \
+                              its first message on, or by the operator's keyless agent activate.";
             let fault = NlFault::new(Code::DelegationInvalid, words);
             fault.suggesting(SafeText::words(suggestion))
         }))
     }
 
-    /// Whether the caller's own bounds, and those of who handed it the work, cover an action of a type on
-    /// these secrets.
-    async fn bounds(
-        &self,
-        caller: &Caller,
-        kind: ActionType,
-        meant: &[Meant],
-    ) -> Result<(), NlFault> {
+    /// What an action means, as bounds and scopes name it.
+    async fn named(&self, meant: &[Meant]) -> Result<Named, NlFault> {
         let secrets = self.vault.list().await?;
         let categories = Categories::of(secrets.iter().map(|secret| &secret.path));
-        let subjects = subjects(&self.vault, &secrets, meant);
-        Ok(caller.covers(kind, &subjects, &categories)?)
+        Ok(Named { subjects: subjects(&self.vault, &secrets, meant), categories })
     }
 
     /// Takes as many uses of the token that the caller acts under as what it issues has, so that handing on makes no
@@ -369,15 +385,11 @@ impl NlService {
         footing: &'a Footing,
         ttl_seconds: Option<u64>,
     ) -> Result<Order<'a>, NlFault> {
-        let life = match ttl_seconds {
-            None => MAX_SINGLE_USE_LIFE,
-            Some(seconds) => SignedDuration::from_secs(i64::try_from(seconds).unwrap_or(i64::MAX)),
-        };
         let order = Order {
             issuer: (&caller.aid.agent_uri, &caller.aid.instance_id),
             subject,
             scope: footing.scope.clone(),
-            life: life.min(SignedDuration::from_hours(1)),
+            life: asked_life(ttl_seconds),
             root: ROOT,
             grant: &footing.grant,
             grant_until: footing.until,
@@ -390,6 +402,14 @@ impl NlService {
             None => Ok(order),
         }
     }
+}
+
+/// How long a token is to live, by what was asked for.
+pub(super) fn asked_life(ttl_seconds: Option<u64>) -> SignedDuration {
+    let asked = ttl_seconds.map_or(MAX_SINGLE_USE_LIFE, |seconds| {
+        SignedDuration::from_secs(i64::try_from(seconds).unwrap_or(i64::MAX))
+    });
+    asked.min(MAX_LIFE)
 }
 
 /// Whether an agent may be handed work by another one, and why not.
@@ -410,6 +430,29 @@ fn fits(subject: &Aid, issuer: &Aid) -> Result<(), NlFault> {
                 NlFault::new(code, who.and(" is of another organization than who hands work on"))
             }
         }
+    })
+}
+
+/// Whether another agent's own bounds cover what it is to do, said so that the one who asks knows whose they are.
+fn within_own_bounds(
+    subject: &Aid,
+    kind: ActionType,
+    subjects: &[Subject],
+    categories: &Categories,
+) -> Result<(), NlFault> {
+    subject.covers(kind, subjects, categories).map_err(|code| {
+        let who = SafeText::default().as_they_wrote(subject.agent_uri.as_str());
+        let (words, suggestion) = match code {
+            Code::CapabilityMissing => (
+                who.and(" is not registered for ").and(kind.as_str()),
+                "Hand it what it can do, or ask the operator to register it for that type.",
+            ),
+            _ => (
+                who.and(" may not use all of these secrets by its own scope"),
+                "Hand it what lies within its scope, or ask the operator to widen that.",
+            ),
+        };
+        NlFault::new(code, words).suggesting(SafeText::words(suggestion))
     })
 }
 

@@ -89,7 +89,7 @@ async fn handing_work_on_takes_a_use_of_the_token() {
     assert_eq!(used(&served, &root).await, 2);
     let refused = token(&served, &middle, &asked(&last, &["exec"], 1)).await;
     assert_eq!(refused, Err(Code::DelegationExhausted));
-    assert_eq!(done(&served, &middle, delegate).await, Some(Code::DelegationExhausted));
+    assert_eq!(done(&served, &middle, handed(&worker)).await, Some(Code::DelegationExhausted));
     // A token of somebody else's is nothing to hand on from.
     let stranger = served.agent("d", &[Delegate], &[]).await;
     let stranger = under(&served, &root, stranger).await;
@@ -331,6 +331,54 @@ async fn nobody_is_asked_about_what_can_never_be_handed_on() {
     assert!(served.nl.requests.all().await.unwrap().is_empty());
 }
 
+/// Nor about work that its recipient, or the token that it would have, does not cover: in a dry run as well.
+#[tokio::test]
+async fn nobody_is_asked_about_work_that_its_recipient_could_not_do() {
+    let served = Served::new().await;
+    let issuer = served.agent("a", &[Delegate, Exec], &[]).await;
+    served.allow(&issuer, json!({ "require_human_approval": true })).await;
+    let helper = served.agent("b", &[Exec], &[]).await;
+    let unable = served.agent("c", &[Template], &[]).await;
+    let cases = [
+        (&helper, "other/thing", Code::DelegationSubset, "delegation_scope does not name"),
+        (&unable, "api/token", Code::CapabilityMissing, "is not registered for exec"),
+    ];
+    for (to, in_scope, code, words) in cases {
+        for is_dry_run in [true, false] {
+            let never = action(json!({
+                "type": "delegate", "delegate_to": to.aid.agent_uri.as_str(), "dry_run": is_dry_run,
+                "delegated_action": { "type": "exec", "template": "true {{nl:api/token}}" },
+                "delegation_scope": { "secrets": [in_scope] },
+            }));
+            let outcome = served.nl.one(&issuer, Ok(never), "req-1", Timestamp::now()).await;
+            let fault = outcome.fault.unwrap();
+            assert_eq!(fault.code(), code, "{in_scope}");
+            assert!(fault.error().to_string().contains(words), "{fault:?}");
+        }
+    }
+    assert!(served.nl.requests.all().await.unwrap().is_empty());
+    assert!(served.nl.delegations.list().await.unwrap().is_empty());
+}
+
+/// What did not begin leaves nothing that its recipient could go on with.
+#[tokio::test]
+async fn a_token_whose_action_did_not_begin_is_over() {
+    let served = Served::new().await;
+    let issuer = served.agent("a", &[Delegate, Exec], &["*"]).await;
+    let helper = served.agent("b", &[Exec], &[]).await;
+    // It can't be guarded against being watched between the check and its turn.
+    let shown = of_redactions([false].into_iter(), Timestamp::now());
+    let (instance, by) = (&helper.aid.instance_id, as_logged(&helper.aid));
+    served.nl.detection.add(instance, by, &shown).await.unwrap();
+    let mut many = handed(&helper);
+    let Deed::Delegate { delegation_scope, .. } = &mut many.deed else { unreachable!() };
+    delegation_scope.max_uses = Some(5);
+    assert_eq!(done(&served, &issuer, many).await, Some(Code::ApprovalRequired));
+    let tokens = served.nl.delegations.list().await.unwrap();
+    let [(token, 0)] = &tokens[..] else { panic!("{tokens:?}") };
+    assert_eq!(token.revoked.as_ref().unwrap().reason, "its action did not begin");
+}
+
 /// What it may go on with is no less than what it does at once.
 #[tokio::test]
 async fn a_person_is_shown_what_a_token_is_for() {
@@ -349,6 +397,18 @@ async fn a_person_is_shown_what_a_token_is_for() {
         "{}",
         wanted.text
     );
+    // Not longer than it will have, whatever was asked for.
+    let shown = |max_uses, ttl_seconds| {
+        let scope =
+            DelegationScope { max_uses, ttl_seconds, ..delegation_scope_of(&["api/token"]) };
+        crate::nl::approve::token(&scope)
+    };
+    assert_eq!(shown(Some(9), Some(86_400)), "by a token for api/token, 9 uses, 3600 s at most");
+    assert_eq!(shown(None, Some(900)), "by a token for api/token, one use, 300 s at most");
+}
+
+fn delegation_scope_of(secrets: &[&str]) -> DelegationScope {
+    serde_json::from_value(json!({ "secrets": secrets })).unwrap()
 }
 
 /// What was handed on before, too: else it would act through another.
