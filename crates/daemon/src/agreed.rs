@@ -8,7 +8,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs, io,
+    io,
     ops::Deref,
     path::PathBuf,
 };
@@ -18,7 +18,7 @@ use keyless_core::{
     Code, Error, SafeText,
     audit::{Action, Draft, Outcome, Target},
 };
-use keyless_vault::{Entries, RouterConfig, Vault, Voucher};
+use keyless_vault::{Entries, RouterConfig, Vault, Voucher, read_settings};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -44,7 +44,7 @@ struct Agreed {
 impl Agreed {
     /// What the file says, whoever wrote it; nothing when there is none, or it can't be read.
     fn read(places: &Places) -> Self {
-        let text = fs::read(places.agreed_file()).unwrap_or_default();
+        let text = read_settings(&places.agreed_file()).unwrap_or_default();
         serde_json::from_slice(&text).unwrap_or_default()
     }
 
@@ -304,6 +304,8 @@ fn agreed_to(line: &str, note: &str) -> Draft {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::scene::Scene;
 

@@ -6,14 +6,14 @@ mod root_file;
 
 use std::{
     collections::BTreeMap,
-    fs, io,
+    io,
     num::NonZeroUsize,
     path::{Path, PathBuf},
 };
 
 use keyless_core::{Authority, Code, Destination, Error, SafeText, audit::Mark};
 use keyless_egress::{Allowance, Limits, ProxyCredential, UpstreamProxy};
-use keyless_vault::toml_fault;
+use keyless_vault::{read_settings_text, toml_fault};
 use serde::Deserialize;
 
 pub use self::nl::{Activation, DetectionWord, NlConfig, NlTls};
@@ -173,7 +173,7 @@ impl Config {
 
     /// Reads the file; the defaults when there is none.
     pub fn load(path: &Path) -> Result<Self, Error> {
-        let text = match fs::read_to_string(path) {
+        let text = match read_settings_text(path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
             Err(error) if error.kind() == io::ErrorKind::InvalidData => {

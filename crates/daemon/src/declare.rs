@@ -1,10 +1,10 @@
 //! Adds a path to a project's manifest, once a person has registered it. The agent's side does that, with the agent's
 //! rights, as it reads the manifest; comments and order stay.
 
-use std::{fs, io, path::Path};
+use std::{io, path::Path};
 
 use keyless_core::SecretPath;
-use keyless_vault::Manifest;
+use keyless_vault::{Manifest, read_settings_text};
 use toml_edit::{Array, DocumentMut, Item, Value};
 
 use crate::whole_file::rewrite_whole;
@@ -14,7 +14,7 @@ use crate::whole_file::rewrite_whole;
 pub(crate) fn declare(folder: &Path, path: &SecretPath) -> io::Result<()> {
     let Some(project) = Manifest::project_of(folder) else { return Ok(()) };
     let file = project.join(".keyless/secrets.toml");
-    let text = fs::read_to_string(&file)?;
+    let text = read_settings_text(&file)?;
     with_path(&text, path).map_or(Ok(()), |text| rewrite_whole(&file, text.as_bytes()))
 }
 

@@ -9,7 +9,7 @@ use std::{
 };
 
 use keyless_core::{Code, Error, SafeText};
-use keyless_vault::PlainFile;
+use keyless_vault::{PlainFile, read_settings};
 use zeroize::Zeroizing;
 
 use crate::{
@@ -71,7 +71,7 @@ pub fn remembered_passphrase_files(places: &Places) -> Vec<PathBuf> {
 
 /// The paths of a list, as [`append_path`] and [`write_paths`] write it; none where it is not there.
 pub(crate) fn paths_in(list: &Path) -> Vec<PathBuf> {
-    let bytes = fs::read(list).unwrap_or_default();
+    let bytes = read_settings(list).unwrap_or_default();
     let paths = bytes.split(|&byte| byte == 0).filter(|path| !path.is_empty());
     paths.map(|path| OsStr::from_bytes(path).into()).collect()
 }

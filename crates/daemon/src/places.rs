@@ -12,6 +12,7 @@ use std::{
 
 use keyless_core::{Code, Error, SafeText};
 use keyless_jail::TOOLS_SOCKET;
+use keyless_vault::PlainFile;
 use rustix::fs::{Access, access};
 
 use crate::{homes::account_homes, service};
@@ -295,6 +296,7 @@ pub fn unusable(path: &Path, error: &io::Error) -> Error {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
             Error::with(Code::DiskFull, place)
         }
+        PlainFile::NO_FILE => Error::with(Code::PathUnusable, place.and(": it is no regular file")),
         kind => Error::with(Code::PathUnusable, place.and(": ").and(kind)),
     }
 }

@@ -11,7 +11,7 @@ use std::{
 use keyless_core::{Code, Error, SafeText, SecretPath};
 use keyless_vault::{
     Answer, HttpAnswer, HttpFault, HttpRequest, Router, RouterConfig, Secret, SourceConfig,
-    SourceHttp, SourceType,
+    SourceHttp, SourceType, read_settings_text,
 };
 use toml_edit::{ArrayOfTables, DocumentMut, Item, Table, TableLike, value};
 
@@ -241,10 +241,10 @@ fn read(places: &Places) -> Result<DocumentMut, Error> {
         let place = SafeText::default().as_they_wrote(&file.to_string_lossy()).and(": ");
         Error::with(Code::SourcesInvalid, place.as_they_wrote(words))
     };
-    match fs::read_to_string(&file) {
+    match read_settings_text(&file) {
         Ok(text) => text.parse().map_err(|error: toml_edit::TomlError| fault(error.message())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(DocumentMut::new()),
-        Err(error) => Err(fault(&error.kind().to_string())),
+        Err(error) => Err(fault(&error.to_string())),
     }
 }
 

@@ -1,9 +1,10 @@
 //! Where the store is: on the server that `config.toml` names, else in a file of this home.
 
-use std::{fs, path::PathBuf};
+use std::path::PathBuf;
 
 use keyless_core::{Code, Error, SafeText};
 use keyless_store::{Server, StorePlace};
+use keyless_vault::read_settings;
 use serde::Deserialize;
 
 use crate::{
@@ -42,7 +43,7 @@ pub(crate) fn place_in(places: &Places, config: &StoreConfig) -> Result<StorePla
         remember_passphrase_file(places, file);
     }
     if let Some(file) = &config.roots {
-        server = server.with_roots(fs::read(file).map_err(|error| unusable(file, &error))?);
+        server = server.with_roots(read_settings(file).map_err(|error| unusable(file, &error))?);
     }
     Ok(server.into())
 }

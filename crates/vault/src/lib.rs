@@ -60,7 +60,7 @@ pub use crate::{
         SourceConfig,
     },
     moment::{LOOK, Moment},
-    plain_file::PlainFile,
+    plain_file::{PlainFile, read_settings, read_settings_text},
     providers::{
         Egress, EnvMeaning, EnvPattern, FormatVerdict, KnownLocations, Liveness, LivenessAuth,
         LivenessKind, LivenessMethod, Provider, ProviderFault, Providers, Retrieval, Rotation,

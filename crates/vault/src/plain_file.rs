@@ -6,6 +6,7 @@
 use std::{
     fs::{File, OpenOptions},
     io::{self, Read as _},
+    mem,
     os::unix::fs::{MetadataExt as _, OpenOptionsExt as _},
     path::Path,
 };
@@ -16,6 +17,27 @@ use zeroize::Zeroizing;
 
 /// The group, and everybody.
 const OTHERS: u32 = 0o077;
+
+/// The most that a file of settings, of state or of roots has, in bytes.
+const MAX_SETTINGS_BYTES: usize = 4 << 20;
+
+/// As [`std::fs::read`], of a file of 4 MiB at most: a FIFO would be waited for, and a device has no end.
+/// The error says what it is instead. Blocks for no longer than the disk takes.
+pub fn read_settings(path: &Path) -> io::Result<Vec<u8>> {
+    match PlainFile::open(path).and_then(|file| file.bytes(MAX_SETTINGS_BYTES)) {
+        Ok(mut bytes) => Ok(mem::take(&mut *bytes)),
+        Err(error) => match error.kind() {
+            PlainFile::NO_FILE => Err(io::Error::new(PlainFile::NO_FILE, "it is no regular file")),
+            kind @ io::ErrorKind::FileTooLarge => Err(io::Error::new(kind, "it is over 4 MiB")),
+            _ => Err(error),
+        },
+    }
+}
+
+/// As [`read_settings`], of text; [`io::ErrorKind::InvalidData`] of what is no UTF-8.
+pub fn read_settings_text(path: &Path) -> io::Result<String> {
+    String::from_utf8(read_settings(path)?).map_err(|_| no_text())
+}
 
 /// A file that was opened to be read.
 #[derive(Debug)]
@@ -128,13 +150,17 @@ fn in_larger_room(bytes: &[u8], most: usize) -> Zeroizing<Vec<u8>> {
 }
 
 fn as_text(mut bytes: Zeroizing<Vec<u8>>) -> io::Result<Zeroizing<String>> {
-    match String::from_utf8(std::mem::take(&mut *bytes)) {
+    match String::from_utf8(mem::take(&mut *bytes)) {
         Ok(text) => Ok(Zeroizing::new(text)),
         Err(error) => {
             drop(Zeroizing::new(error.into_bytes()));
-            Err(io::Error::new(io::ErrorKind::InvalidData, "it is no UTF-8 text"))
+            Err(no_text())
         }
     }
+}
+
+fn no_text() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "it is no UTF-8 text")
 }
 
 #[cfg(test)]

@@ -2,13 +2,14 @@
 
 use std::{
     collections::BTreeSet,
-    env, fs,
+    env,
     path::{Path, PathBuf},
     process::ExitCode,
 };
 
 use anstyle::AnsiColor;
 use keyless_core::{Code, Error, SafeText};
+use keyless_daemon::vault::read_settings_text;
 use keyless_daemon::{
     AgreedBy, Places, ci,
     doctor::{Check, CheckState, examine},
@@ -158,7 +159,7 @@ fn own_logins() -> Option<Check> {
 /// Whether git asks before a commit and a push; nothing outside of a repository.
 fn hook() -> Option<Check> {
     let there = hooks::hooks_here()?;
-    let is_ours = |hook: &PathBuf| fs::read_to_string(hook).is_ok_and(|text| hooks::is_ours(&text));
+    let is_ours = |hook: &PathBuf| read_settings_text(hook).is_ok_and(|text| hooks::is_ours(&text));
     let first = there.first()?;
     let found = if there.iter().all(is_ours) {
         let found = format!("commits and pushes are checked ({})", first.display());

@@ -1,6 +1,6 @@
 //! A jail hides every home of Keyless, not its own run's alone.
 
-use std::path::Path;
+use std::{fs, os::unix::fs::symlink, path::Path, process::Command};
 
 use crate::{
     invocation::{Invocation, KEYLESS},
@@ -86,5 +86,32 @@ fn a_home_of_xdgs_variables_is_hidden_from_the_default_one() {
     for run in [world.keyless(&run), moved_home(&run), home_at(&world, Path::new(""), &run)] {
         let seen = run.run();
         assert_eq!(seen.ok(), "", "{}", seen.errors());
+    }
+}
+
+/// One home of the account that is damaged, or made so, takes no other one along: its settings have no end, or are waited for.
+#[test]
+fn a_home_whose_settings_are_no_files_holds_nobody_up() {
+    let world = World::with_store();
+    let elsewhere = world.home.work().join("keyless");
+    home_at(&world, &elsewhere, &["init", "--recovery-file", "other"]).run().ok();
+    for name in ["config.toml", "sources.toml", "state/passphrase-files"] {
+        for is_fifo in [true, false] {
+            let file = elsewhere.join(name);
+            let _ = fs::remove_file(&file);
+            if is_fifo {
+                assert!(Command::new("mkfifo").arg(&file).status().unwrap().success());
+            } else {
+                symlink("/dev/zero", &file).unwrap();
+            }
+            let run = world.keyless(&["run", "--no-secrets", "--", "true"]);
+            assert_eq!(run.run().ok(), "", "{name}");
+            // Whose home it is is told what is wrong with it.
+            let checked = home_at(&world, &elsewhere, &["doctor"]).run();
+            if name != "state/passphrase-files" {
+                assert!(checked.text().contains("no regular file"), "{name}: {}", checked.text());
+            }
+            fs::remove_file(&file).unwrap();
+        }
     }
 }

@@ -2,7 +2,11 @@
 
 use std::{
     fs,
-    os::unix::{ffi::OsStrExt as _, fs::PermissionsExt as _},
+    os::unix::{
+        ffi::OsStrExt as _,
+        fs::{PermissionsExt as _, symlink},
+    },
+    process::Command,
 };
 
 use serde_json::json;
@@ -622,4 +626,21 @@ fn an_agent_commits_aliases_and_no_values() {
     let said = world.agent_sh(&format!("{program} secret list")).run().exits(5).errors();
     assert!(said.contains("This is an agent's session"), "{said}");
     assert!(!said.contains("keyless init"), "{said}");
+}
+
+/// What an agent puts where git looks for a hook holds none of the operator's commands up.
+#[test]
+fn a_hook_that_is_no_file_is_not_waited_for() {
+    let world = World::with_store();
+    git(&world, &["init", "-q"]).ok();
+    let hook = world.home.write("work/.git/hooks/pre-commit", "").unwrap();
+    fs::remove_file(&hook).unwrap();
+    assert!(Command::new("mkfifo").arg(&hook).status().unwrap().success());
+    for words in [&["doctor"][..], &["hooks", "install"], &["hooks", "uninstall"]] {
+        world.keyless(words).run();
+    }
+    let zeros = world.home.work().join("zeros");
+    symlink("/dev/zero", &zeros).unwrap();
+    let checked = world.keyless(&["hooks", "check", "zeros"]).run();
+    assert!(checked.errors().contains("it is no regular file"), "{}", checked.errors());
 }

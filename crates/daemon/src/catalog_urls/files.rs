@@ -11,7 +11,7 @@ use std::{
 
 use jiff::Timestamp;
 use keyless_core::{Code, Error, SafeText};
-use keyless_vault::toml_fault;
+use keyless_vault::{read_settings, read_settings_text, toml_fault};
 use sha2::{Digest, Sha256};
 use toml_edit::DocumentMut;
 
@@ -52,7 +52,7 @@ impl Files {
     }
 
     fn settings_text(&self) -> Result<String, Error> {
-        match fs::read_to_string(&self.settings) {
+        match read_settings_text(&self.settings) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
             read => read.map_err(|error| self.invalid(&error.to_string())),
         }
@@ -70,7 +70,7 @@ impl Files {
     /// SHA-256 of what each address brought first; one that can't be read is forgotten, and its
     /// cache with it.
     pub(super) fn known(&self) -> BTreeMap<String, String> {
-        let text = fs::read_to_string(self.folder.join("known_hashes.toml")).unwrap_or_default();
+        let text = read_settings_text(&self.folder.join("known_hashes.toml")).unwrap_or_default();
         toml::from_str(&text).unwrap_or_default()
     }
 
@@ -87,7 +87,7 @@ impl Files {
     }
 
     pub(super) fn cached(&self, url: &str) -> Option<Vec<u8>> {
-        fs::read(self.cache_file(url)).ok()
+        read_settings(&self.cache_file(url)).ok()
     }
 
     pub(super) fn fetched_at(&self, url: &str) -> Option<Timestamp> {

@@ -1,11 +1,12 @@
 //! A file with a private root, read once: the bytes that somebody agreed to are the bytes that are trusted.
 
 use std::{
-    fs, io,
+    io,
     path::{Path, PathBuf},
     sync::{Arc, OnceLock},
 };
 
+use keyless_vault::read_settings;
 use serde::Deserialize;
 
 use crate::places::unusable;
@@ -26,7 +27,7 @@ impl RootFile {
 
     /// What stood there when it was first asked for. Blocks.
     pub(crate) fn pem(&self) -> Result<&[u8], keyless_core::Error> {
-        let read = || fs::read(&self.path).map_err(|error| error.kind());
+        let read = || read_settings(&self.path).map_err(|error| error.kind());
         match self.pem.get_or_init(read) {
             Ok(pem) => Ok(pem),
             Err(kind) => Err(unusable(&self.path, &io::Error::from(*kind))),
@@ -51,7 +52,24 @@ impl Eq for RootFile {}
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+
     use super::*;
+
+    /// Whoever may write it must not be able to hold the broker up, or to fill its memory.
+    #[test]
+    fn what_is_no_file_is_neither_waited_for_nor_read_without_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("root.pem");
+        std::os::unix::fs::symlink("/dev/zero", &path).unwrap();
+        let told = RootFile::from(path.clone()).pem().unwrap_err().to_string();
+        assert!(told.contains("it is no regular file"), "{told}");
+        fs::remove_file(&path).unwrap();
+        mknodat(CWD, &path, FileType::Fifo, Mode::RWXU, 0).unwrap();
+        assert!(RootFile::from(path).pem().is_err());
+    }
 
     #[test]
     fn what_was_looked_at_is_what_is_trusted() {

@@ -8,6 +8,7 @@ use std::{
 
 use keyless_core::Error;
 use keyless_egress::CaKeys;
+use keyless_vault::read_settings_text;
 use zeroize::Zeroizing;
 
 use crate::{
@@ -37,7 +38,7 @@ impl CaFiles {
                 self.make()?;
             }
         }
-        let read = |path: &Path| fs::read_to_string(path).map_err(|error| unusable(path, &error));
+        let read = |path: &Path| read_settings_text(path).map_err(|error| unusable(path, &error));
         CaKeys::parse(read(&self.certificate)?, Zeroizing::new(read(&self.key)?))
     }
 

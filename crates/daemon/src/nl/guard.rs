@@ -23,6 +23,7 @@ use keyless_store::AuditLog;
 use parking_lot::Mutex;
 
 use crate::broker::{agent, plain_entry};
+use keyless_vault::read_settings_text;
 
 /// The guard of one home. Cheap to share, safe to ask from many tasks.
 pub struct GuardRules {
@@ -140,10 +141,10 @@ fn look_at(file: &Path) -> Option<Look> {
 }
 
 fn load(file: &Path) -> Result<Guard, Error> {
-    let text = match fs::read_to_string(file) {
+    let text = match read_settings_text(file) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Guard::standard()),
-        Err(error) => return Err(invalid(file, &error.kind().to_string())),
+        Err(error) => return Err(invalid(file, &error.to_string())),
     };
     let config: GuardConfig =
         toml::from_str(&text).map_err(|error| invalid(file, error.message()))?;

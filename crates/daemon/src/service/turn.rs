@@ -2,7 +2,7 @@
 
 use std::{
     ffi::OsStr,
-    fs::{self, File, OpenOptions},
+    fs::{File, OpenOptions},
     io::{self, Write as _},
     os::unix::{ffi::OsStrExt as _, fs::OpenOptionsExt as _},
     path::{Path, PathBuf},
@@ -11,6 +11,7 @@ use std::{
 };
 
 use keyless_core::{Code, Error, SafeText};
+use keyless_vault::read_settings;
 use rustix::{
     fs::{FlockOperation, flock},
     io::Errno,
@@ -57,7 +58,7 @@ pub(crate) fn served_in(places: &Places) -> Option<PathBuf> {
         // Whoever wrote it is gone.
         return None;
     }
-    let told = fs::read(&path).ok()?;
+    let told = read_settings(&path).ok()?;
     let folder = told.splitn(2, |&byte| byte == b'\n').nth(1)?;
     let folder = Path::new(OsStr::from_bytes(folder));
     folder.is_absolute().then(|| folder.to_owned())

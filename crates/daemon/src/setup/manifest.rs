@@ -7,6 +7,7 @@ use std::{
 };
 
 use keyless_core::{Code, Error, SafeText};
+use keyless_vault::read_settings;
 use toml::{Table, Value};
 
 use super::{
@@ -51,7 +52,7 @@ pub fn write(root: &Path, scan: &Scan, existing: Existing) -> Result<PathBuf, Er
 
 /// Copies a manifest beside itself, over none that was kept before.
 fn keep(file: &Path) -> io::Result<()> {
-    let old = fs::read(file)?;
+    let old = read_settings(file)?;
     let mut number = 1;
     loop {
         let ending = if number == 1 { String::new() } else { format!("-{number}") };

@@ -7,6 +7,7 @@ use std::{
 };
 
 use keyless_core::{Code, Error, SafeText};
+use keyless_vault::read_settings;
 use serde::{Serialize, Serializer};
 
 use crate::{places::unusable, whole_file::rewrite_whole};
@@ -35,7 +36,8 @@ pub(super) fn rewrite(
 ) -> Result<LeftBehind, Error> {
     // A link stays one: what it leads to is written.
     let file = fs::canonicalize(file).map_err(|error| unusable(file, &error))?;
-    let now = zeroize::Zeroizing::new(fs::read(&file).map_err(|error| unusable(&file, &error))?);
+    let now =
+        zeroize::Zeroizing::new(read_settings(&file).map_err(|error| unusable(&file, &error))?);
     if *now != text.as_bytes() {
         let place = SafeText::default().as_they_wrote(&file.to_string_lossy());
         let words =

@@ -2,13 +2,13 @@
 
 use std::{
     collections::BTreeMap,
-    fs,
     path::{Path, PathBuf},
 };
 
 use data_encoding::HEXLOWER;
 use jiff::Timestamp;
 use keyless_core::Error;
+use keyless_vault::read_settings_text;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -82,7 +82,7 @@ impl SetupState {
     /// Goes on where it was left, or begins anew. Blocks.
     pub fn resume(places: &Places, root: &Path) -> Self {
         let file = file_of(places, root);
-        let text = fs::read_to_string(&file).unwrap_or_default();
+        let text = read_settings_text(&file).unwrap_or_default();
         match toml::from_str::<Self>(&text) {
             Ok(state) if state.schema_version == SCHEMA => Self { file, ..state },
             _ => Self::fresh(places, root),
@@ -117,6 +117,8 @@ fn file_of(places: &Places, root: &Path) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

@@ -4,7 +4,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs, io,
+    io,
     path::Path,
     time::Duration,
 };
@@ -19,7 +19,7 @@ use super::{
     references::OpenPlaces,
     source_type::{SourceType, UnknownSourceType},
 };
-use crate::{inventory::IndexFile, metadata::EnvName, toml_fault};
+use crate::{inventory::IndexFile, metadata::EnvName, plain_file::read_settings_text, toml_fault};
 
 /// How long a fetched value may be kept, unless the source or the secret says less.
 const DEFAULT_TTL: Duration = Duration::from_mins(15);
@@ -136,7 +136,7 @@ impl RouterConfig {
             let place = SafeText::default().as_they_wrote(&file.to_string_lossy());
             Error::with(Code::SourcesInvalid, place.and(": ").as_they_wrote(fault))
         };
-        match fs::read_to_string(file) {
+        match read_settings_text(file) {
             Ok(text) => Self::parse(&text).map_err(|fault| invalid(&fault)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self::default()),
             Err(error) => Err(invalid(&error.to_string())),

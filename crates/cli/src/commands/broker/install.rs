@@ -11,6 +11,7 @@ use std::{
 };
 
 use keyless_core::{Code, Error, SafeText};
+use keyless_daemon::vault::read_settings_text;
 use keyless_daemon::{KEYLESS_HOME, keyless_home, path_unusable, write_whole};
 use serde_json::json;
 
@@ -27,7 +28,7 @@ pub(super) fn run(ui: &Ui, args: &BrokerInstallArgs) -> Result<ExitCode, Error> 
     }
     let file = folder()?.join(UNIT);
     let fault = |error: io::Error| path_unusable(&file, &error);
-    if fs::read_to_string(&file).is_ok_and(|text| !text.contains(MARK)) {
+    if read_settings_text(&file).is_ok_and(|text| !text.contains(MARK)) {
         let place = SafeText::default().as_they_wrote(&file.to_string_lossy());
         return Err(Error::with(
             Code::PathUnusable,

@@ -3,15 +3,16 @@
 use std::{
     borrow::Cow,
     collections::BTreeSet,
-    env, fs, io,
+    env, io, mem,
     path::{Path, PathBuf},
     process::ExitCode,
 };
 
 use keyless_core::{Code, Error, SafeText};
 use keyless_daemon::{
-    Places,
+    Places, path_unusable,
     setup::{KnownPaths, aliases_in, carries_variables, is_document, is_taken_from, made_up_in},
+    vault::PlainFile,
 };
 use keyless_pack::{NOT_A_SECRET, OutsideRun, TokenForms, outside_run, scan, utf16_text};
 use serde::Serialize;
@@ -28,6 +29,8 @@ use crate::{args::HooksCheckArgs, ui::Ui, visible::one_line};
 pub(super) const MESSAGE: &str = "(message)";
 /// From here on git leaves out what an editor was shown (git-commit(1), `scissors`).
 const SCISSORS: &[u8] = b"------------------------ >8 ------------------------";
+/// The longest file that is looked at whole.
+const MAX_FILE_BYTES: usize = 1 << 30;
 /// How much of a commit's name people are shown.
 const SHORT: usize = 12;
 
@@ -257,10 +260,9 @@ fn secret(name: &str, (line, kind): (usize, Cow<'static, str>)) -> Found {
 }
 
 fn read(file: &Path) -> Result<Vec<u8>, Error> {
-    fs::read(file).map_err(|error| {
-        let place = SafeText::default().as_they_wrote(&file.to_string_lossy());
-        Error::with(Code::PathUnusable, place.and(": ").and(error.kind()))
-    })
+    let read = PlainFile::open(file).and_then(|opened| opened.bytes(MAX_FILE_BYTES));
+    let mut bytes = read.map_err(|error| path_unusable(file, &error))?;
+    Ok(mem::take(&mut *bytes))
 }
 
 /// What of a message in the making becomes one.

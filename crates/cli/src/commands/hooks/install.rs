@@ -11,6 +11,7 @@ use std::{
 };
 
 use keyless_core::{Code, Error, SafeText};
+use keyless_daemon::vault::read_settings_text;
 use keyless_daemon::{path_unusable, write_whole};
 use serde_json::json;
 
@@ -142,7 +143,7 @@ fn is_huskys(folder: &Path) -> bool {
 }
 
 fn is_ours(hook: &Path) -> bool {
-    fs::read_to_string(hook).is_ok_and(|text| super::is_ours(&text))
+    read_settings_text(hook).is_ok_and(|text| super::is_ours(&text))
 }
 
 fn script(name: &str) -> String {

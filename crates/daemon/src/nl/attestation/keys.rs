@@ -6,7 +6,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    fs, io,
+    io,
     path::PathBuf,
     sync::Arc,
 };
@@ -19,6 +19,7 @@ use jsonwebtoken::{
 };
 use keyless_core::{Error, Scheme, nl_message::AttestationIssuer};
 use keyless_egress::{ClientRequest, Engine, Whose};
+use keyless_vault::read_settings_text;
 use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::Value;
@@ -124,7 +125,7 @@ impl VendorKeys {
     }
 
     fn all(&self) -> Result<BTreeMap<String, Vendor>, Error> {
-        let text = match fs::read_to_string(&self.file) {
+        let text = match read_settings_text(&self.file) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => "{}".to_owned(),
             Err(_) => return Err(invalid("the vendors' keys can't be read")),
@@ -188,6 +189,8 @@ impl Fetch for ThroughEngine {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use futures_util::future::join_all;

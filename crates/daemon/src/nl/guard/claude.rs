@@ -13,6 +13,7 @@ use keyless_core::{
     deny::Blocked,
     shell::{self, SimpleCommand},
 };
+use keyless_vault::read_settings_text;
 use serde_json::{Map, Value, json};
 
 use self::calls::{attempts, quoted};
@@ -79,10 +80,10 @@ pub fn install(settings: &Path, hook: &str) -> Result<Installed, Error> {
         let place = SafeText::default().as_they_wrote(&settings.to_string_lossy());
         Error::with(Code::PathUnusable, place.and(": ").as_they_wrote(why))
     };
-    let text = match fs::read_to_string(settings) {
+    let text = match read_settings_text(settings) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => "{}".to_owned(),
-        Err(error) => return Err(unusable(&error.kind().to_string())),
+        Err(error) => return Err(unusable(&error.to_string())),
     };
     let mut whole: Map<String, Value> =
         serde_json::from_str(&text).map_err(|error| unusable(&error.to_string()))?;

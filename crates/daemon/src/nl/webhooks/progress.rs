@@ -1,11 +1,12 @@
 //! How far each receiver has been told: a small file, written whole.
 
-use std::{collections::BTreeMap, fs, path::PathBuf};
+use std::{collections::BTreeMap, path::PathBuf};
 
 use parking_lot::Mutex;
 
 use super::HookUrl;
 use crate::{places::Places, whole_file::write_whole};
+use keyless_vault::read_settings_text;
 
 /// The last entry of the log that each receiver was told of, by its URL.
 pub(super) struct Progress {
@@ -16,7 +17,7 @@ pub(super) struct Progress {
 impl Progress {
     pub(super) fn of(places: &Places) -> Self {
         let file = places.webhooks_state();
-        let text = fs::read_to_string(&file).unwrap_or_default();
+        let text = read_settings_text(&file).unwrap_or_default();
         // One that can't be read is begun anew, from the log's end.
         let told = serde_json::from_str(&text).unwrap_or_default();
         Self { file, told: Mutex::new(told) }
