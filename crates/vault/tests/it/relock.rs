@@ -1,6 +1,11 @@
 //! A vault that locks itself under its holders, and the codes that open it again.
 
-use std::time::Duration;
+use std::{
+    future::{Future, poll_fn},
+    pin::pin,
+    task::Poll,
+    time::Duration,
+};
 
 use hmac::{Hmac, KeyInit, Mac};
 use jiff::Timestamp;
@@ -136,16 +141,42 @@ async fn a_lock_by_hand_ends_what_codes_can_do(engine: Engine) {
 async fn a_lock_by_hand_is_the_last_word(engine: Engine) {
     let scene = Scene::on(engine).await;
     let app = App::enrol(&scene.vault).await;
-    let lock = async || scene.vault.lock();
-    let (reopens, ()) = tokio::join!(scene.vault.relock(), lock());
-    assert!(!reopens.unwrap_or(false) && !scene.vault.can_reopen());
-    let other = scene.again().await;
-    assert!(other.relock().await.unwrap());
-    let right = app.code(at(0));
-    let lock = async || other.lock();
-    let (reopened, ()) = tokio::join!(other.reopen(&right, at(0), Duration::ZERO), lock());
-    assert_eq!(code(reopened), Code::TotpUnavailable);
-    assert!(!other.is_open() && !other.can_reopen());
+    let reopens = until_amid(async || {
+        let vault = scene.again().await;
+        let reopens = lock_amid(&vault, vault.relock()).await;
+        assert!(!vault.is_open() && !vault.can_reopen());
+        reopens
+    });
+    assert!(!reopens.await.unwrap_or(false));
+    let mut minutes = 0..;
+    let reopened = until_amid(async || {
+        let vault = scene.again().await;
+        assert!(vault.relock().await.unwrap());
+        let now = at(60 * minutes.next().unwrap());
+        let code = app.code(now);
+        let reopened = lock_amid(&vault, vault.reopen(&code, now, Duration::ZERO)).await;
+        assert!(!vault.is_open() && !vault.can_reopen());
+        reopened
+    });
+    assert_eq!(code(reopened.await), Code::TotpUnavailable);
+}
+
+/// Locks the vault by hand while `doing` is under way; nothing where that was over before it could be locked.
+async fn lock_amid<T>(vault: &Vault, doing: impl Future<Output = T>) -> Option<T> {
+    let mut doing = pin!(doing);
+    let is_over = poll_fn(|context| Poll::Ready(doing.as_mut().poll(context).is_ready())).await;
+    vault.lock();
+    if is_over { None } else { Some(doing.await) }
+}
+
+/// What a store answers at once leaves no time between: the same once more, until there was some.
+async fn until_amid<T>(mut attempt: impl AsyncFnMut() -> Option<T>) -> T {
+    for _ in 0..50 {
+        if let Some(done) = attempt().await {
+            return done;
+        }
+    }
+    panic!("it was over before the lock, each time");
 }
 
 async fn an_app_that_was_replaced_opens_nothing(engine: Engine) {
