@@ -105,13 +105,21 @@ impl Destination {
     }
 
     /// Whether one of these leads wherever this one does.
-    fn is_within(&self, these: &[Self]) -> bool {
+    pub fn is_within(&self, these: &[Self]) -> bool {
         let is_wider = |other: &Self| match (&self.pattern, &other.pattern) {
             (Pattern::Exact(host), _) => other.names(host),
             (below, other) => below == other,
         };
         let is_beside = |other: &Self| self.port == other.port && self.scheme == other.scheme;
         these.iter().any(|other| is_beside(other) && is_wider(other))
+    }
+
+    /// The one place that it leads to; nothing where `*` stands for a label.
+    pub fn authority(&self) -> Option<Authority> {
+        match &self.pattern {
+            Pattern::Exact(host) => Some(Authority { host: host.clone(), port: self.port }),
+            Pattern::OneLabelBelow(_) => None,
+        }
     }
 
     /// The TCP port.
@@ -215,6 +223,17 @@ mod tests {
             assert_eq!(common(one, other), both);
             assert_eq!(common(other, one), both);
         }
+    }
+
+    #[test]
+    fn only_what_names_one_host_leads_to_one_place() {
+        let leads = |text: &str| {
+            let authority = Destination::parse(text).unwrap().authority();
+            authority.map(|authority| authority.to_string())
+        };
+        assert_eq!(leads("A.x.example").as_deref(), Some("a.x.example:443"));
+        assert_eq!(leads("a.x.example:8443").as_deref(), Some("a.x.example:8443"));
+        assert_eq!(leads("*.x.example"), None);
     }
 
     #[test]

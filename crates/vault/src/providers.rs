@@ -316,7 +316,7 @@ impl Providers {
         match read {
             Ok(mut provider) => {
                 if matches!(tier, Tier::Project | Tier::Url) {
-                    provider.drop_checks_that_write();
+                    provider.drop_checks_that_dare();
                 }
                 let id = provider.provider_id.clone();
                 let told = |why| ProviderFault { file: file.to_owned(), why };
@@ -398,14 +398,17 @@ impl Provider {
         named.iter().all(|one| one.env_var == first.env_var).then_some(first)
     }
 
-    /// A check carries the token: whoever writes it in a project or at an address may read with it, and change nothing.
-    fn drop_checks_that_write(&mut self) {
+    /// A check carries the token: whoever writes it in a project or at an address may read with it, at a host that they
+    /// name, and change nothing.
+    fn drop_checks_that_dare(&mut self) {
         for variant in &mut self.variants {
-            if variant.liveness.as_ref().is_some_and(|liveness| !liveness.only_reads()) {
-                variant.liveness = None;
-                let why = "only the operator's own catalog may check with POST";
-                variant.no_liveness = Some(why.to_owned());
-            }
+            let why = match &variant.liveness {
+                Some(liveness) if !liveness.only_reads() => "with POST",
+                Some(liveness) if !liveness.hosts.is_empty() => "at each customer's own host",
+                _ => continue,
+            };
+            variant.liveness = None;
+            variant.no_liveness = Some(format!("only the operator's own catalog may check {why}"));
         }
     }
 

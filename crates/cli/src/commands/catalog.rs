@@ -128,6 +128,10 @@ fn describe(words: &mut String, provider: &Provider, variant: &Variant) {
             let method = json!(liveness.method);
             let method = method.as_str().unwrap_or_default();
             line("check:", &format!("{method} {}", liveness.url));
+            if !liveness.hosts.is_empty() {
+                let among = liveness.hosts.iter().map(ToString::to_string).collect::<Vec<_>>();
+                line("", &format!("{{host}}: the secret's own among {}", among.join(", ")));
+            }
             for (name, value) in &liveness.headers {
                 line("", &format!("{name}: {value}"));
             }

@@ -243,6 +243,84 @@ fn a_check_goes_nowhere_but_to_the_values_own_host() {
     assert_eq!((origin.requests().len(), evil.connections().len()), (1, 0));
 }
 
+/// Where each customer has a host of their own, the secret's owner says which it is, by `--to` and nothing else.
+#[test]
+fn a_service_is_asked_at_the_customers_own_host() {
+    const SITE: &str = "acme.atlassian.net";
+    const OTHER: &str = "other.atlassian.net";
+    const RESOURCE: &str = "acme.openai.azure.com";
+    let mut world = World::with_store();
+    let (token, key) = (world.another_value(), world.another_value());
+    let right = format!("Basic {}", BASE64.encode(format!("me@acme.test:{token}").as_bytes()));
+    world.watch(Canary::of(right.trim_start_matches("Basic ")));
+    let takes = |path: &'static str, name: &'static str, right: String| {
+        Handler::new(move |request: Request<RequestBody>| {
+            let is_asked = request.method() == "GET" && request.uri() == path;
+            let is_right = request.headers().get(name).is_some_and(|sent| *sent == *right);
+            let status = match (is_asked, is_right) {
+                (false, _) => StatusCode::NOT_FOUND,
+                (true, false) => StatusCode::UNAUTHORIZED,
+                (true, true) => StatusCode::OK,
+            };
+            async move { reply(status, "{}") }
+        })
+    };
+    let site = world.origin_of(SITE, takes("/rest/api/3/myself", "authorization", right));
+    let models = "/openai/models?api-version=2024-10-21";
+    let resource = world.origin_of(RESOURCE, takes(models, "api-key", key.clone()));
+    let away = Handler::new(|_: Request<RequestBody>| async {
+        let mut answer = reply(StatusCode::FOUND, "");
+        answer.headers_mut().insert("location", format!("https://{EVIL}/").parse().unwrap());
+        answer
+    });
+    let other = world.origin_of(OTHER, away);
+    let evil = world.origin(EVIL);
+    world.write_config();
+    let add = |path: &str, pattern: &str, value: &str, to: &[&str]| {
+        let words = ["secret", "add", path, "--pattern", pattern, "--value-stdin", "--allow-weak"];
+        let to = to.iter().flat_map(|host| ["--to", host]);
+        let words: Vec<&str> = words.into_iter().chain(to).chain(["--env", "X"]).collect();
+        world.keyless(&words).stdin(value).run().ok();
+    };
+    let check = |words: &[&str]| {
+        let seen = world.keyless(&[&["secret", "check", "--json"], words].concat()).run();
+        seen.json()["data"]["secrets"][0].clone()
+    };
+    let said = |seen: &Value| (seen["verdict"].clone(), seen["host"].clone());
+    add("team/jira/token", "jira-api-token", &token, &["api.atlassian.com", SITE]);
+    let seen = check(&["team/jira/token"]);
+    assert!(
+        seen["why"].as_str().unwrap().contains("e-mail address: name it with --user"),
+        "{seen}"
+    );
+    let seen = check(&["team/jira/token", "--user", "me@acme.test"]);
+    assert_eq!(said(&seen), (json!("valid"), json!(SITE)), "{seen}");
+    let seen = check(&["team/jira/token", "--user", "you@acme.test"]);
+    assert_eq!(said(&seen), (json!("rejected"), json!(SITE)), "{seen}");
+    add("team/azure/key", "azure-openai-key", &key, &[RESOURCE]);
+    let seen = check(&["team/azure/key"]);
+    assert_eq!(said(&seen), (json!("valid"), json!(RESOURCE)), "{seen}");
+    assert_eq!((site.requests().len(), resource.requests().len()), (2, 1));
+    // None of its own, or more than one: it is said what to do, and nobody is asked.
+    add("team/jira/any", "jira-api-token", &token, &["*.atlassian.net"]);
+    let seen = check(&["team/jira/any", "--user", "me@acme.test"]);
+    assert_eq!(seen["verdict"], json!("unsupported"), "{seen}");
+    assert!(seen["why"].as_str().unwrap().contains("--to names none"), "{seen}");
+    add("team/jira/both", "jira-api-token", &token, &[SITE, OTHER]);
+    let seen = check(&["team/jira/both", "--user", "me@acme.test"]);
+    assert_eq!(seen["verdict"], json!("unsupported"), "{seen}");
+    assert!(seen["why"].as_str().unwrap().contains(&format!("({SITE}, {OTHER})")), "{seen}");
+    assert_eq!((site.requests().len(), other.connections().len()), (2, 0));
+    // A redirect takes it nowhere.
+    add("team/jira/other", "jira-api-token", &token, &[OTHER]);
+    let seen = check(&["team/jira/other", "--user", "me@acme.test"]);
+    assert_eq!(said(&seen), (json!("unclear"), json!(OTHER)), "{seen}");
+    assert_eq!((other.requests().len(), evil.connections().len()), (1, 0));
+    let shown = world.keyless(&["catalog", "show", "jira"]).run().ok();
+    assert!(shown.contains("GET https://{host}/rest/api/3/myself"), "{shown}");
+    assert!(shown.contains("{host}: the secret's own among *.atlassian.net"), "{shown}");
+}
+
 /// An agent's check is a use: its session's secrets alone, and only as their rules about requests allow.
 #[test]
 fn an_agents_check_keeps_to_its_session_and_to_the_rules() {

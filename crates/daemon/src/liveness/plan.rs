@@ -1,8 +1,13 @@
 //! Which check may be made of a secret's value: the catalog's, where its owner lets the value go there.
+//!
+//! Where each customer of a service has a host of their own, the catalog says what such hosts are called, and its owner
+//! which one it is: by an exact destination, the only one of that kind. Nobody else names it.
+
+use std::collections::BTreeSet;
 
 use keyless_core::{
-    Allowed, Authority, CheckBy, Code, EgressRule, Error, Injection, RequestFacts, SafeText,
-    SecretPath, Signer, Slot, Verdict, decide_agents_check, decide_check,
+    Allowed, Authority, CheckBy, Code, Destination, EgressRule, Error, Injection, RequestFacts,
+    SafeText, SecretPath, Signer, Slot, Verdict, decide_agents_check, decide_check,
 };
 use keyless_vault::{Liveness, LivenessAuth, Metadata, Providers};
 
@@ -88,13 +93,43 @@ fn propose<'m>(
         Some(why) => format!("no check: {why}"),
         None => "the catalog has no check for it".to_owned(),
     })?;
+    let rule = metadata.egress.as_ref().ok_or("the secret names no destination; see --to")?;
+    let liveness = match &liveness.hosts[..] {
+        [] => liveness,
+        hosts => {
+            let own = own_host(hosts, &rule.to)?;
+            liveness.at(&own)
+        }
+    };
     let authority = authority(&liveness.url).ok_or("the catalog's address is no plain https")?;
-    let rule = metadata.egress.as_ref().ok_or("the secret names no destination")?;
     let by = match liveness.auth {
         LivenessAuth::AwsSigv4 { .. } => CheckBy::Signature,
         _ => CheckBy::Value,
     };
     Ok(Proposal { pattern: variant.id.clone(), liveness, authority, by, rule })
+}
+
+/// The one host among these that the secret may go to.
+fn own_host(among: &[Destination], to: &[Destination]) -> Result<Authority, String> {
+    let within = to.iter().filter(|to| to.is_within(among));
+    let own: BTreeSet<Authority> = within.filter_map(Destination::authority).collect();
+    let own: Vec<Authority> = own.into_iter().collect();
+    let listed = |hosts: Vec<String>| hosts.join(", ");
+    match &own[..] {
+        [one] => Ok(one.clone()),
+        [] => {
+            let among = listed(among.iter().map(ToString::to_string).collect());
+            Err(format!(
+                "each customer has a host of their own ({among}), and the secret's --to names none without a wildcard: add yours"
+            ))
+        }
+        several => {
+            let hosts = listed(several.iter().map(|own| own.host.to_string()).collect());
+            Err(format!(
+                "the secret's --to names more than one host that it could be checked at ({hosts}): give each a secret of its own"
+            ))
+        }
+    }
 }
 
 impl Proposal<'_> {
@@ -210,6 +245,78 @@ mod tests {
         assert!(plan(&pypi, None).err().unwrap().starts_with("no check: "));
     }
 
+    /// A service that has a host for each customer is asked at the one that the secret's owner names, and nowhere else.
+    #[test]
+    fn a_customers_own_host_is_the_one_that_the_owner_names() {
+        let known = Providers::bundled();
+        let path = SecretPath::parse("team/some/token").unwrap();
+        let to = |hosts: &str, pattern: &str| {
+            let parse = |host| Destination::parse(host).unwrap();
+            let rule = EgressRule::to(hosts.split_whitespace().map(parse).collect());
+            let mut metadata = Metadata { egress: Some(rule), ..Metadata::default() };
+            metadata.upkeep.pattern_id = Some(pattern.to_owned());
+            metadata
+        };
+        let asked = |hosts: &str, pattern: &str| {
+            let plan = plan(&known, &path, &to(hosts, pattern), Some("me@acme.test"))?;
+            assert_eq!(plan.authority, authority(&plan.liveness.url).unwrap());
+            Ok(format!("{} {}", plan.authority, target(&plan.liveness.url)))
+        };
+        let jira = |hosts: &str| -> Result<String, String> { asked(hosts, "jira-api-token") };
+        let at_acme = "acme.atlassian.net:443 /rest/api/3/myself";
+        for hosts in [
+            "acme.atlassian.net",
+            "ACME.atlassian.net acme.atlassian.net. api.atlassian.com jira.acme.test",
+            "acme.atlassian.net *.atlassian.net http://other.atlassian.net other.atlassian.net:8443",
+        ] {
+            assert_eq!(jira(hosts).as_deref(), Ok(at_acme), "{hosts}");
+        }
+        for none in [
+            "api.atlassian.com",
+            "*.atlassian.net",
+            "atlassian.net",
+            "a.b.atlassian.net",
+            "acme.atlassian.net.evil.test",
+            "acme-atlassian.net",
+            "http://acme.atlassian.net",
+            "acme.atlassian.net:8443",
+            "127.0.0.1",
+        ] {
+            let why = jira(none).unwrap_err();
+            assert!(why.contains("(*.atlassian.net)") && why.contains("--to"), "{none}: {why}");
+        }
+        let why = jira("acme.atlassian.net other.atlassian.net").unwrap_err();
+        assert!(why.contains("(acme.atlassian.net, other.atlassian.net)"), "{why}");
+        let why = plan(&known, &path, &to("acme.atlassian.net", "jira-api-token"), None).err();
+        assert!(why.unwrap().contains("e-mail address: name it with --user"));
+        let wiki = asked("acme.atlassian.net", "confluence-api-token");
+        assert_eq!(wiki.unwrap(), "acme.atlassian.net:443 /wiki/rest/api/user/current");
+        let azure = asked("acme.openai.azure.com", "azure-openai-key");
+        let models = "/openai/models?api-version=2024-10-21";
+        assert_eq!(azure.unwrap(), format!("acme.openai.azure.com:443 {models}"));
+        for site in ["api.datadoghq.com", "api.datadoghq.eu", "api.us5.datadoghq.com"] {
+            let datadog = asked(&format!("{site} http-intake.logs.{site}"), "datadog-api-key");
+            assert_eq!(datadog.unwrap(), format!("{site}:443 /api/v1/validate"));
+        }
+    }
+
+    /// An agent asks by the same rules as of any other check, and never where the operator could not.
+    #[test]
+    fn an_agent_asks_a_customers_own_host_by_the_rules_about_requests() {
+        let known = Providers::bundled();
+        let path = SecretPath::parse("team/some/token").unwrap();
+        let judged = |to: &str, allow: &str| {
+            let mut metadata = metadata(to, Some("azure-openai-key"));
+            metadata.egress.as_mut().unwrap().allow = vec![RequestRule::parse(allow).unwrap()];
+            let planned = plan_for_agent(&known, &path, &metadata);
+            planned.map(|plan| plan.is_some()).map_err(|error| error.code())
+        };
+        assert_eq!(judged("acme.openai.azure.com", "GET /openai/models"), Ok(true));
+        let elsewhere = judged("acme.openai.azure.com", "POST /openai/deployments/**");
+        assert_eq!(elsewhere, Err(Code::RuleDenied));
+        assert_eq!(judged("*.openai.azure.com", "* /**"), Ok(false));
+    }
+
     /// Whoever writes a catalog can say what is asked, and not to whom.
     #[test]
     fn a_catalog_leads_no_value_elsewhere() {
@@ -220,5 +327,17 @@ mod tests {
         let theirs = read_provider(&file).unwrap();
         let known = Providers::bundled().with(Tier::Url, theirs);
         assert!(planned(&known, &metadata("registry.npmjs.org", None)).is_err());
+        // Nor whatever host an owner has named.
+        let any = ours
+            .replace("https://registry.npmjs.org", "https://{host}")
+            .replace("\"kind\": \"http\",", "\"kind\": \"http\", \"hosts\": [\"*.corp.test\"],");
+        std::fs::write(&file, any).unwrap();
+        let theirs = || read_provider(&file).unwrap();
+        let at_corp = |tier| {
+            let known = Providers::bundled().with(tier, theirs());
+            planned(&known, &metadata("npm.corp.test", Some("npm-token")))
+        };
+        assert_eq!(at_corp(Tier::User).unwrap(), "npm.corp.test:443");
+        assert!(at_corp(Tier::Url).is_err());
     }
 }

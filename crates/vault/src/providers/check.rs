@@ -2,7 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use super::provider::{EnvPattern, Provider, Variant, compile};
+use keyless_core::{Destination, Scheme};
+
+use super::{
+    liveness::OWN_HOST,
+    provider::{EnvPattern, Provider, Variant, compile},
+};
 
 pub(super) const SCHEMA_VERSION: u32 = 1;
 /// More than any provider needs.
@@ -88,6 +93,9 @@ fn check_liveness(variant: &Variant) -> Result<(), String> {
     if let Some(fault) = liveness.fault() {
         return Err(fault.to_owned());
     }
+    if host == OWN_HOST || !liveness.hosts.is_empty() {
+        return check_own_hosts(host, &liveness.hosts);
+    }
     let Some(egress) = &variant.egress else { return Ok(()) };
     // Where every customer has hosts of their own, their owner names this one as well.
     let named = egress.to.is_empty() || egress.to.iter().any(|to| to.to_string() == host);
@@ -95,6 +103,19 @@ fn check_liveness(variant: &Variant) -> Result<(), String> {
         Ok(())
     } else {
         Err(format!("liveness goes to {host}, which egress.to does not name"))
+    }
+}
+
+/// Which of these hosts it is, the secret's owner says.
+fn check_own_hosts(host: &str, hosts: &[Destination]) -> Result<(), String> {
+    if host != OWN_HOST {
+        Err(format!("liveness.hosts goes with a url at https://{OWN_HOST}/, not at {host}"))
+    } else if hosts.is_empty() {
+        Err(format!("liveness.hosts says among which hosts {OWN_HOST} is"))
+    } else if hosts.iter().any(|host| host.scheme() != Scheme::Https) {
+        Err("liveness.hosts are reached over https".to_owned())
+    } else {
+        Ok(())
     }
 }
 

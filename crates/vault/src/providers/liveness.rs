@@ -1,13 +1,17 @@
 //! The request that tells whether a token works, and what an answer to it means.
 //!
 //! `kind`, `url`, `method`, `auth` and `expect_status` are schema version 1; the rest is ours: services that want a
-//! header or a question beside the token, or that say in the body what others say by status.
+//! header or a question beside the token, that say in the body what others say by status, or that have a host for each
+//! customer. Which one that is no catalog says: the secret's owner does.
 
 use std::collections::BTreeMap;
 
-use keyless_core::Injection;
+use keyless_core::{Authority, Destination, Injection};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+/// What stands in an address for the host that a customer has for themselves.
+pub(super) const OWN_HOST: &str = "{host}";
 
 /// A request that tells whether a token works.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,8 +19,11 @@ use serde_json::Value;
 pub struct Liveness {
     /// `http`.
     pub kind: LivenessKind,
-    /// https, to a host that the variant's `egress` names.
+    /// https, to a host that the variant's `egress` names, or `https://{host}/…` with `hosts`.
     pub url: String,
+    /// Where each customer has a host of their own: among these `{host}` is the one that the secret itself may go to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<Destination>,
     /// How.
     #[serde(default)]
     pub method: LivenessMethod,
@@ -121,6 +128,16 @@ impl Liveness {
         };
         let rejected = self.rejected_if.as_ref().is_some_and(holds);
         (rejected || refused.contains(&status)).then_some(false)
+    }
+
+    /// The same check of a customer whose own host this is.
+    #[must_use]
+    pub fn at(mut self, own: &Authority) -> Self {
+        let beyond = self.url.strip_prefix("https://").and_then(|url| url.strip_prefix(OWN_HOST));
+        if let Some(beyond) = beyond {
+            self.url = format!("https://{own}{beyond}");
+        }
+        self
     }
 
     /// Whether it only reads: what a catalog that is not the operator's own may ask for.

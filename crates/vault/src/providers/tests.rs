@@ -171,6 +171,10 @@ fn what_an_answer_says() {
         let body = format!(r#"{{"success": true, "result": {{"status": "{word}"}}}}"#);
         assert_eq!(judge("cloudflare-api-token", 200, &body), verdict, "{word}");
     }
+    // Confluence answers whoever it does not know as it answers anybody.
+    assert_eq!(judge("confluence-api-token", 200, r#"{"type": "known"}"#), Some(true));
+    assert_eq!(judge("confluence-api-token", 200, r#"{"type": "anonymous"}"#), Some(false));
+    assert_eq!(judge("confluence-api-token", 403, "{}"), None, "it may not use Confluence");
     assert_eq!(judge("datadog-api-key", 200, r#"{"valid": true}"#), Some(true));
     assert_eq!(judge("datadog-api-key", 403, r#"{"errors": ["Forbidden"]}"#), Some(false));
 }
@@ -189,6 +193,30 @@ fn only_the_operators_own_catalog_checks_with_post() {
     assert_eq!(at(Tier::Url), (false, true));
     let reads = Providers::bundled().with(Tier::Url, check::read("acme", EXAMPLE).unwrap());
     assert!(reads.variant("acme-key").unwrap().1.liveness.is_some());
+}
+
+/// Which host that is, its owner says, and only our catalog and theirs may have it asked.
+#[test]
+fn a_check_at_each_customers_own_host_is_the_operators_own() {
+    let with = |host: &str| {
+        let own = EXAMPLE.replace("https://api.acme.test/me", "https://{host}/me");
+        own.replace("\"HEAD\",", &format!("\"HEAD\", \"hosts\": [\"{host}\"],"))
+    };
+    let read = |host: &str| check::read("acme", &with(host));
+    assert!(read("http://*.acme.test").unwrap_err().contains("https"));
+    assert!(read("*.co.uk").unwrap_err().contains("public suffix"));
+    let at = |tier| {
+        let known = Providers::bundled().with(tier, read("*.acme.test").unwrap());
+        known.variant("acme-key").unwrap().1.clone()
+    };
+    let own = at(Tier::User).liveness.unwrap();
+    let host = |text: &str| keyless_core::Destination::parse(text).unwrap().authority().unwrap();
+    assert_eq!(own.at(&host("eu.acme.test")).url, "https://eu.acme.test:443/me");
+    for tier in [Tier::Project, Tier::Url] {
+        let variant = at(tier);
+        assert_eq!(variant.liveness, None);
+        assert!(variant.no_liveness.unwrap().contains("own host"));
+    }
 }
 
 #[test]
@@ -320,6 +348,8 @@ fn what_is_wrong_is_told() {
             "JSON pointer",
         ),
         ("\"name\": \"X-Key\"", "\"name\": \"X-Key\", \"form\": \"Key\"", "{} once"),
+        ("https://api.acme.test/me", "https://{host}/me", "among which hosts"),
+        ("\"HEAD\",", "\"HEAD\", \"hosts\": [\"*.acme.test\"],", "not at api.acme.test"),
         ("\"liveness\": {", "\"no_liveness\": \"why\", \"liveness\": {", "stand together"),
         ("\"variant\": \"acme-key\"", "\"variant\": \"gone\"", "not there"),
         ("\"display_name\": \"Acme\"", "\"display_name\": \"Acme\", \"extra\": 1", "extra"),
