@@ -182,16 +182,24 @@ fn lacks(line: &str, agreed: &BTreeSet<String>) -> bool {
     let window = Window::of_line(line);
     match window {
         None => !agreed.contains(line),
-        Some(window) => agreed
-            .iter()
-            .filter_map(|line| Window::of_line(line))
-            .any(|agreed| window.is_looser_than(&agreed)),
+        Some(window) => {
+            let mut said = agreed.iter().filter_map(|line| Window::of_line(line)).peekable();
+            if said.peek().is_none() {
+                return usual_window().is_some_and(|usual| window.is_looser_than(&usual));
+            }
+            said.any(|agreed| window.is_looser_than(&agreed))
+        }
     }
+}
+
+/// How long the store stays open where nobody has said anything.
+fn usual_window() -> Option<Window> {
+    UnlockConfig::default().window(None).ok()
 }
 
 /// Whether `lines` say for how long the store stays open otherwise than what was agreed to, or than what is usual.
 fn has_new_window(lines: &BTreeSet<String>, agreed: &BTreeSet<String>) -> bool {
-    let usual = UnlockConfig::default().window(None).ok().map(|window| window.line());
+    let usual = usual_window().map(|window| window.line());
     let mut windows = lines.iter().filter(|line| Window::of_line(line).is_some());
     let was_said = agreed.iter().any(|line| Window::of_line(line).is_some());
     windows.any(|line| !agreed.contains(line) && (was_said || Some(line) != usual.as_ref()))
@@ -323,6 +331,9 @@ mod tests {
             (new.len(), AgreedWindow::of(&vault).await.unwrap().0)
         };
         assert_eq!(agreed("").await, (0, None));
+        // It was usual all the time: one that is longer takes a word.
+        let longer = Leads::of(&places, config("[unlock]\nwindow = '20h'\nlongest = '48h'"));
+        assert_eq!(longer.new_lines(&places, &vault).await.unwrap().len(), 1);
         let strict = config("[unlock]\nprofile = 'strict'").unlock.window(None).unwrap().line();
         let lines = BTreeSet::from([strict.clone()]);
         let seal = HEXLOWER.encode(&vault.agreement_voucher().seal(&sealed_bytes(&lines)));
