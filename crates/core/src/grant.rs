@@ -200,7 +200,7 @@ impl Grant {
             let conditions = &permission.conditions;
             if now < conditions.valid_from {
                 GrantState::NotYetValid
-            } else if now > conditions.valid_until {
+            } else if !conditions.is_in_time(now) {
                 GrantState::Expired
             } else if conditions.max_uses.is_some_and(|most| counts.uses(&at) >= most) {
                 GrantState::Exhausted

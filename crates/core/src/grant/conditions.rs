@@ -72,6 +72,11 @@ impl Conditions {
             allow_writes: false,
         }
     }
+
+    /// Whether `now` lies within its time, the first and the last moment included.
+    pub fn is_in_time(&self, now: Timestamp) -> bool {
+        self.valid_from <= now && now <= self.valid_until
+    }
 }
 
 impl IpRange {

@@ -169,7 +169,7 @@ pub(super) fn conditions(
     };
     let fails = [
         (now < is.valid_from, DenyReason::NotYetValid),
-        (now > is.valid_until, DenyReason::Expired),
+        (!is.is_in_time(now), DenyReason::Expired),
         (is.min_trust_level.is_some_and(|least| request.trust < least), DenyReason::TrustLevel),
         (!is.allowed_contexts.iter().all(context), DenyReason::Context),
         (!is.allowed_environments.as_ref().is_none_or(environment), DenyReason::Environment),

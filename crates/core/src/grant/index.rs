@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use jiff::Timestamp;
+
 use super::{
     Grant, GrantId, Permission, PermissionRef, SecretPattern, Subject,
     pattern::{Categories, Forms, Key},
@@ -52,6 +54,12 @@ impl GrantIndex {
     /// One permission.
     pub fn permission(&self, at: &PermissionRef) -> Option<&Permission> {
         self.get(&at.grant)?.permissions.get(at.index as usize)
+    }
+
+    /// Whether a permission still holds at `now`: its grant was not revoked, and it is in its time.
+    pub fn holds(&self, at: &PermissionRef, now: Timestamp) -> bool {
+        let is_in_force = self.get(&at.grant).is_some_and(|grant| !grant.revoked);
+        is_in_force && self.permission(at).is_some_and(|one| one.conditions.is_in_time(now))
     }
 
     /// Whether some grant of this agent that was not revoked names a secret for an action, conditions aside: what it

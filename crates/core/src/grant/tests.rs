@@ -328,10 +328,19 @@ fn each_condition_has_its_reason() {
     assert_eq!(other(|s| s.paths = vec!["shop/development/mail/token"]), DenyReason::NoGrant);
     assert_eq!(other(|s| s.action = ActionType::SdkProxy), DenyReason::NoGrant);
     assert_eq!(other(|s| s.counted.uses = 100), DenyReason::Exhausted);
-    assert!(
-        Scene { now: "2026-02-08T18:00:00Z", ..scene() }.is_allowed(),
-        "both ends belong to it"
-    );
+    // Both ends belong to it, whoever is asked.
+    let at =
+        PermissionRef { grant: GrantId::parse("grant_daily_dev_2026-02-08").unwrap(), index: 0 };
+    for (now, is_in_time) in [
+        ("2026-02-08T08:59:59.999Z", false),
+        ("2026-02-08T09:00:00Z", true),
+        ("2026-02-08T18:00:00Z", true),
+        ("2026-02-08T18:00:00.001Z", false),
+    ] {
+        let scene = Scene { now, ..scene() };
+        assert_eq!(scene.is_allowed(), is_in_time, "{now}");
+        assert_eq!(scene.ask(|_, index, _, now| index.holds(&at, now)), is_in_time, "{now}");
+    }
 
     let with = |key, value| Scene { grants: vec![conditions(key, value)], ..scene() };
     let ranged =

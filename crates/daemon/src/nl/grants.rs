@@ -88,14 +88,11 @@ impl Grants {
 
     /// Whether a permission still holds, its uses aside.
     pub async fn holds(&self, at: &PermissionRef) -> Result<bool, Error> {
-        let index = self.refresh().await?.index;
-        let is_revoked = index.get(&at.grant).is_none_or(|grant| grant.revoked);
-        let permission = index.permission(at).filter(|_| !is_revoked);
-        Ok(permission.is_some_and(|one| one.conditions.valid_until > Timestamp::now()))
+        Ok(self.refresh().await?.index.holds(at, Timestamp::now()))
     }
 
-    /// Takes one use and one place of each permission but those of `held`, all or none. [`Code::GrantExhausted`] when somebody else was
-    /// faster, [`Code::ConcurrencyExceeded`] when as many are under way as may be, [`Code::RateLimited`], with when
+    /// Takes one use and one place of each permission but those of `held`, all or none. [`Code::GrantMissing`] when a
+    /// grant was revoked since it was asked, [`Code::GrantExhausted`] when somebody else was faster, [`Code::ConcurrencyExceeded`] when as many are under way as may be, [`Code::RateLimited`], with when
     /// another one may begin, when as many began within a minute.
     pub async fn reserve(
         &self,
