@@ -37,7 +37,7 @@ pub use crate::{
     contacts::SourceContact,
     nl::{
         AgentRow, Beginning, BegunMessage, DelegationRow, GrantRow, ShownAttestation, ThreatRow,
-        UseOf, Uses,
+        Untaken, UseOf, Uses,
     },
     passkeys::{Passkey, PasskeyRow},
     requests::RequestRow,

@@ -14,7 +14,7 @@ pub use self::{
     agents::AgentRow,
     attestations::ShownAttestation,
     delegations::DelegationRow,
-    grants::{GrantRow, UseOf, Uses},
+    grants::{GrantRow, Untaken, UseOf, Uses},
     messages::{Beginning, BegunMessage},
     threats::ThreatRow,
 };

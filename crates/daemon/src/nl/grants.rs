@@ -17,7 +17,7 @@ use keyless_core::{
     },
     nl_message::NlFault,
 };
-use keyless_store::{AuditLog, GrantRow, Store, StoreError, Told, UseOf, Uses};
+use keyless_store::{AuditLog, GrantRow, Store, StoreError, Told, Untaken, UseOf, Uses};
 use keyless_vault::{Vault, Voucher};
 use parking_lot::Mutex;
 use uuid::Uuid;
@@ -105,9 +105,7 @@ impl Grants {
         let is_held = |at: &PermissionRef| held.is_some_and(|held| held.is_of(at));
         for at in allowance.permissions().iter().filter(|at| !is_held(at)) {
             let conditions = &index.permission(at).ok_or(Code::GrantMissing)?.conditions;
-            if let Some(max_uses) = conditions.max_uses {
-                wanted.push(UseOf { permission: at.clone(), max_uses });
-            }
+            wanted.push(UseOf { permission: at.clone(), max_uses: conditions.max_uses });
             let (max_concurrent, max_per_minute) =
                 (conditions.max_concurrent, conditions.max_per_minute);
             places.push(Wanted { at: at.clone(), max_concurrent, max_per_minute });
@@ -115,12 +113,17 @@ impl Grants {
         let running = self.slots.enter(places)?;
         match self.store.take_uses(&wanted).await.map_err(Error::from)? {
             Ok(()) => {
-                let had = wanted.into_iter().map(|one| one.permission).collect();
+                let counted = wanted.into_iter().filter(|one| one.max_uses.is_some());
+                let had = counted.map(|one| one.permission).collect();
                 Ok(Reservation::new(self.store.clone(), had, running))
             }
-            Err(at) => {
+            Err(untaken) => {
+                let (code, at, what) = match &untaken {
+                    Untaken::Exhausted(at) => (Code::GrantExhausted, at, ""),
+                    Untaken::Revoked(at) => (Code::GrantMissing, at, " was revoked"),
+                };
                 let words = SafeText::words("grant ").as_they_wrote(at.grant.as_str());
-                Err(NlFault::new(Code::GrantExhausted, words))
+                Err(NlFault::new(code, words.and(what)))
             }
         }
     }

@@ -7,7 +7,7 @@ use keyless_core::grant::{Grant, GrantId, PermissionRef};
 use super::json;
 use crate::{
     audit::Told,
-    engine::{Connection, Lock, Row, Transaction, of_a_size, query, query_owned},
+    engine::{Connection, Lock, Place, Row, Transaction, of_a_size, query, query_owned},
     store::{Store, StoreError},
 };
 
@@ -25,8 +25,17 @@ pub struct GrantRow {
 pub struct UseOf {
     /// Of which permission.
     pub permission: PermissionRef,
-    /// How many there are.
-    pub max_uses: u64,
+    /// How many there are; no limit when absent.
+    pub max_uses: Option<u64>,
+}
+
+/// Why no use was had.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Untaken {
+    /// All uses of this permission were had.
+    Exhausted(PermissionRef),
+    /// The grant of this permission was revoked.
+    Revoked(PermissionRef),
 }
 
 /// The uses that were had, of permissions that have a limit.
@@ -86,19 +95,22 @@ impl Store {
         Ok(rows.iter().filter_map(|row| use_row(row).ok().flatten()).collect())
     }
 
-    /// Takes one use of each, or none of any: gives the permission that has none left, or whose grant was
-    /// revoked. On disk when this returns.
-    pub async fn take_uses(
-        &self,
-        wanted: &[UseOf],
-    ) -> Result<Result<(), PermissionRef>, StoreError> {
-        if wanted.is_empty() {
+    /// Takes one use of each, or none of any; of a permission without a limit it finds that its grant is in force.
+    /// On disk when this returns.
+    pub async fn take_uses(&self, wanted: &[UseOf]) -> Result<Result<(), Untaken>, StoreError> {
+        if wanted.iter().all(|one| one.max_uses.is_none()) {
+            // Nothing is written, so that nobody who writes is waited for.
+            for UseOf { permission, .. } in wanted {
+                if !is_in_force(self.pool.soon(), permission).await? {
+                    return Ok(Err(Untaken::Revoked(permission.clone())));
+                }
+            }
             return Ok(Ok(()));
         }
         let mut transaction = Transaction::write(&self.pool, Lock::Rows).await?;
         for one in wanted {
-            if !take_use(transaction.connection(), one).await? {
-                return Ok(Err(one.permission.clone()));
+            if let Err(untaken) = take_use(transaction.connection(), one).await? {
+                return Ok(Err(untaken));
             }
         }
         transaction.commit().await.map(Ok)
@@ -122,20 +134,52 @@ impl Store {
 }
 
 /// One statement decides: whether the grant still holds, whether a use is left, and that it is had.
-async fn take_use(connection: &mut Connection, one: &UseOf) -> Result<bool, StoreError> {
-    let most = i64::try_from(one.max_uses).unwrap_or(i64::MAX);
+async fn take_use(
+    connection: &mut Connection,
+    UseOf { permission, max_uses }: &UseOf,
+) -> Result<Result<(), Untaken>, StoreError> {
+    let is_had = match max_uses {
+        None => is_in_force(&mut *connection, permission).await?,
+        Some(most) => had_use(connection, permission, *most).await?,
+    };
+    if is_had {
+        return Ok(Ok(()));
+    }
+    let why = if is_in_force(connection, permission).await? {
+        Untaken::Exhausted
+    } else {
+        Untaken::Revoked
+    };
+    Ok(Err(why(permission.clone())))
+}
+
+async fn had_use(
+    connection: &mut Connection,
+    permission: &PermissionRef,
+    most: u64,
+) -> Result<bool, StoreError> {
+    let most = i64::try_from(most).unwrap_or(i64::MAX);
     let done = query(
         "INSERT INTO grant_uses (grant_id, permission, used) \
          SELECT grant_id, $2, 1 FROM grants WHERE grant_id = $1 AND revoked = 0 AND $3 > 0 \
          ON CONFLICT (grant_id, permission) \
          DO UPDATE SET used = grant_uses.used + 1 WHERE grant_uses.used < $3",
     )
-    .bind(one.permission.grant.as_str())
-    .bind(one.permission.index)
+    .bind(permission.grant.as_str())
+    .bind(permission.index)
     .bind(most)
     .execute(connection)
     .await?;
     Ok(done == 1)
+}
+
+async fn is_in_force(
+    place: impl Into<Place<'_>>,
+    permission: &PermissionRef,
+) -> Result<bool, StoreError> {
+    let select = query("SELECT 1 FROM grants WHERE grant_id = $1 AND revoked = 0");
+    let found = select.bind(permission.grant.as_str()).fetch_optional(place).await?;
+    Ok(found.is_some())
 }
 
 fn grant_row(row: &Row) -> Result<GrantRow, StoreError> {

@@ -7,7 +7,9 @@ use keyless_core::{
     delegation::{Token, TokenId},
     grant::{Grant, GrantId, PermissionRef},
 };
-use keyless_store::{AuditLog, DelegationRow, GrantRow, ShownAttestation, StoreError, Told, UseOf};
+use keyless_store::{
+    AuditLog, DelegationRow, GrantRow, ShownAttestation, StoreError, Told, Untaken, UseOf,
+};
 use serde_json::json;
 
 use crate::scene::{Engine, Scene, Word, draft, on_both};
@@ -32,7 +34,8 @@ fn grant(name: &str) -> GrantRow {
     GrantRow { seal: GrantRow::sealed_bytes(&grant), grant }
 }
 
-fn use_of(name: &str, max_uses: u64) -> UseOf {
+fn use_of(name: &str, max_uses: impl Into<Option<u64>>) -> UseOf {
+    let max_uses = max_uses.into();
     let grant = GrantId::parse(name).unwrap();
     UseOf { permission: PermissionRef { grant, index: 0 }, max_uses }
 }
@@ -70,7 +73,7 @@ async fn uses_are_had_together_or_not_at_all(engine: Engine) {
     }
     assert_eq!(scene.store.take_uses(&[use_of("g2", 1)]).await.unwrap(), Ok(()));
     let refused = scene.store.take_uses(&[use_of("g1", 1), use_of("g2", 1)]).await.unwrap();
-    assert_eq!(refused, Err(use_of("g2", 1).permission));
+    assert_eq!(refused, Err(Untaken::Exhausted(use_of("g2", 1).permission)));
     assert_eq!(scene.store.take_uses(&[use_of("g1", 1)]).await.unwrap(), Ok(()));
 
     let before = scene.store.nl_revision().await.unwrap();
@@ -78,7 +81,19 @@ async fn uses_are_had_together_or_not_at_all(engine: Engine) {
     revoked.grant.revoked = true;
     assert!(scene.store.replace_grant(&grant("g1"), &revoked, Told::nothing()).await.unwrap());
     assert!(scene.store.nl_revision().await.unwrap() > before);
-    assert!(scene.store.take_uses(&[use_of("g1", 9)]).await.unwrap().is_err());
+    // Whatever its permissions say of uses, and whatever else is asked for with them.
+    let with_g2 = |one| [use_of("g2", 9), one];
+    for wanted in [
+        &[use_of("g1", 9)][..],
+        &[use_of("g1", None)],
+        &[use_of("g2", None), use_of("g1", None)],
+        &with_g2(use_of("g1", None)),
+        &with_g2(use_of("g1", 9)),
+    ] {
+        let refused = scene.store.take_uses(wanted).await.unwrap();
+        assert_eq!(refused, Err(Untaken::Revoked(use_of("g1", 9).permission)), "{wanted:?}");
+    }
+    assert_eq!(scene.store.grant_uses().await.unwrap()[&use_of("g2", 9).permission], 1);
     let taken = scene.store.insert_grant(&grant("g1"), Told::nothing()).await;
     assert!(matches!(taken, Err(StoreError::Taken(_))), "{taken:?}");
 }

@@ -108,6 +108,21 @@ async fn an_action_that_needs_two_grants_has_a_use_of_each() {
 }
 
 #[tokio::test]
+async fn what_is_revoked_once_it_was_allowed_does_not_begin() {
+    let scene = Scene::new().await;
+    let grants = Grants::new(&scene.vault, scene.log.clone());
+    let other_process = Grants::new(&scene.vault, scene.log.clone());
+    for (id, conditions) in [("g1", json!({})), ("g2", json!({ "max_uses": 9 }))] {
+        grants.create(grant(id, &conditions)).await.unwrap();
+        let allowance = allowed(&grants).await;
+        other_process.revoke(&GrantId::parse(id).unwrap(), None).await.unwrap();
+        let fault = grants.reserve(&allowance, None).await.map(drop).unwrap_err();
+        assert_eq!(fault.code(), Code::GrantMissing, "{id}");
+        assert_eq!(fault.error().detail().as_str(), format!("grant {id} was revoked"));
+    }
+}
+
+#[tokio::test]
 async fn places_are_free_again_when_an_action_ends() {
     let scene = Scene::new().await;
     let grants = Grants::new(&scene.vault, scene.log.clone());
