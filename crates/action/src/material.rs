@@ -1,6 +1,5 @@
 //! What enters the process for each secret of an action: a placeholder or a value.
 
-use jiff::Timestamp;
 use keyless_core::{Code, Error, Handle, SafeText};
 use zeroize::Zeroizing;
 
@@ -26,7 +25,7 @@ impl Materials {
                 }
                 Entry::Value => {
                     let released = release.release(secret).await?;
-                    Zeroizing::new(released.open(Timestamp::now())?.to_vec())
+                    Zeroizing::new(released.open()?.to_vec())
                 }
             };
             all.push(Material { secret: secret.clone(), bytes });

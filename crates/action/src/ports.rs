@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use keyless_core::{
-    Destination, EgressRule, Error, Handle, Permit, SecretPath, SecretValue, grant::PermissionRef,
+    Destination, EgressRule, Error, Handle, Permit, SecretPath, SecretValue, Uptime,
+    grant::PermissionRef,
 };
 use tokio::io::{AsyncRead, AsyncWrite};
 use zeroize::Zeroizing;
@@ -75,17 +76,18 @@ pub trait Release: Standing + 'static {
 pub struct Released {
     value: SecretValue,
     permit: Permit,
+    clock: fn() -> Uptime,
 }
 
 impl Released {
-    /// Joins a value with its permit.
-    pub fn new(value: SecretValue, permit: Permit) -> Self {
-        Self { value, permit }
+    /// Joins a value with its permit, and with the clock that this is measured by.
+    pub fn new(value: SecretValue, permit: Permit, clock: fn() -> Uptime) -> Self {
+        Self { value, permit, clock }
     }
 
     /// The value's bytes, while the permit lasts.
-    pub fn open(&self, now: Timestamp) -> Result<&[u8], Error> {
-        self.value.open_with_permit(&self.permit, now)
+    pub fn open(&self) -> Result<&[u8], Error> {
+        self.value.open_with_permit(&self.permit, (self.clock)())
     }
 }
 

@@ -64,7 +64,7 @@ pub use crate::{
     json_object::read_object,
     json_size::json_size,
     path::{PathError, SecretPath},
-    permit::{Permit, Usage},
+    permit::{Permit, Uptime, Usage},
     placeholder::{
         LookAlike, LookAlikeError, PREFIX as PLACEHOLDER_PREFIX, Placeholder, PlaceholderForm,
         SessionKey,

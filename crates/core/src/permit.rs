@@ -1,6 +1,6 @@
 //! The right to open one value for one use, for a short time.
 
-use jiff::Timestamp;
+use std::{ops::Add, time::Duration};
 
 use crate::{Authority, SecretPath, action::ActionType, audit::Recorded};
 
@@ -9,8 +9,13 @@ use crate::{Authority, SecretPath, action::ActionType, audit::Recorded};
 pub struct Permit {
     path: SecretPath,
     usage: Usage,
-    expires: Timestamp,
+    until: Uptime,
 }
+
+/// A time by the clock that permits are measured by: since the machine was started, with what it slept. Nobody sets it
+/// back, as the clock on the wall may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Uptime(Duration);
 
 /// What a value is released for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -30,11 +35,11 @@ pub enum Usage {
 }
 
 impl Permit {
-    /// The permit that a recorded verdict gives, until `expires`; `None` when the entry recorded
+    /// The permit that a recorded verdict gives, until then; `None` when the entry recorded
     /// something else than an allowed use.
-    pub fn from_recorded(recorded: Recorded, expires: Timestamp) -> Option<Self> {
+    pub fn from_recorded(recorded: Recorded, until: Uptime) -> Option<Self> {
         let allowed = recorded.into_allowed()?;
-        Some(Self { path: allowed.path, usage: allowed.usage, expires })
+        Some(Self { path: allowed.path, usage: allowed.usage, until })
     }
 
     /// Whose value it opens.
@@ -52,8 +57,28 @@ impl Permit {
         matches!(&self.usage, Usage::Egress { authority: allowed } if allowed == authority)
     }
 
+    /// When it is over.
+    pub fn until(&self) -> Uptime {
+        self.until
+    }
+
     /// Whether it still opens at `now`.
-    pub fn is_valid_at(&self, now: Timestamp) -> bool {
-        now < self.expires
+    pub fn is_valid_at(&self, now: Uptime) -> bool {
+        now < self.until
+    }
+}
+
+impl Uptime {
+    /// So long after the machine was started.
+    pub fn since_start(time: Duration) -> Self {
+        Self(time)
+    }
+}
+
+impl Add<Duration> for Uptime {
+    type Output = Self;
+
+    fn add(self, more: Duration) -> Self {
+        Self(self.0.saturating_add(more))
     }
 }

@@ -8,10 +8,9 @@
 mod occurrence;
 mod sys;
 
-use jiff::Timestamp;
 use zeroize::Zeroize;
 
-use crate::{Code, Error, Permit, SafeText, SecretPath};
+use crate::{Code, Error, Permit, SafeText, SecretPath, Uptime};
 
 /// The shortest value that may be bound to a destination, in bytes: shorter ones can't be
 /// scrubbed from responses without false hits.
@@ -72,7 +71,7 @@ impl SecretValue {
     }
 
     /// Opens the value under a permit for its path that has not expired at `now`.
-    pub fn open_with_permit(&self, permit: &Permit, now: Timestamp) -> Result<&[u8], Error> {
+    pub fn open_with_permit(&self, permit: &Permit, now: Uptime) -> Result<&[u8], Error> {
         if permit.path() != &self.path {
             let detail = SafeText::words("the permit is for ").and(permit.path());
             return Err(Error::with(Code::Internal, detail));

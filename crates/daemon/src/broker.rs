@@ -511,6 +511,10 @@ impl Values for VaultValues {
         })
     }
 
+    fn closings(&self) -> u64 {
+        self.vault.closings()
+    }
+
     fn keep<'a>(
         &'a self,
         path: &'a SecretPath,

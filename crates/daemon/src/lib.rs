@@ -28,6 +28,7 @@ mod desktop;
 mod minted;
 pub mod nl;
 mod owner;
+mod permits;
 mod requests;
 mod session_book;
 mod session_broker;

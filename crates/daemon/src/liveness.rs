@@ -39,6 +39,7 @@ use crate::{
     broker::agent,
     config::Config,
     egress_door::engine_config,
+    permits::uptime,
     places::Places,
     providers::providers,
 };
@@ -212,12 +213,12 @@ impl LivenessChecks {
             None => None,
             Some(path) => Some(key_id_of(asker.vault, &path, &authority, &mut record).await?),
         };
-        let released = Released::new(value, record.begin(allowed).await?);
+        let released = Released::new(value, record.begin(allowed).await?, uptime);
         let now = Timestamp::now();
         let credential = Credential {
-            value: released.open(now)?,
+            value: released.open()?,
             user: user.as_deref(),
-            key_id: key_id.as_ref().map(|key_id| key_id.open(now)).transpose()?,
+            key_id: key_id.as_ref().map(|key_id| key_id.open()).transpose()?,
         };
         let checked = match headers(&liveness, &credential, now) {
             None => unsupported(Some(pattern), "the value is no text, which a header needs".into()),
@@ -245,5 +246,5 @@ async fn key_id_of(
         Error::with(Code::ForeignDestination, words)
     })?;
     let value = vault.open(path).await?.value;
-    Ok(Released::new(value, record.begin(allowed).await?))
+    Ok(Released::new(value, record.begin(allowed).await?, uptime))
 }

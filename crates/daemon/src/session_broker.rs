@@ -1,26 +1,23 @@
 //! One session's broker: verdicts in, values out, everything written down first.
 //!
 //! A secret's first use toward an authority is durable in the log before its value is opened. The
-//! permit lives for [`PERMIT_LIFE`]; uses within it are written down when their request is over, in
+//! permit lives for seconds; uses within it are written down when their request is over, in
 //! one entry that has everything about it, and a log that can't be written stops them all. So a
 //! kept-alive request costs no disk write, a rotated value is taken up within seconds, and no first
 //! use is ever missing from the log.
 //! A secret whose owner wants to be asked passes the [`UseGate`] first: at every request, or once in a
-//! while of a permit's life; an approval that is taken back ends all permits at once.
+//! while of a permit's life; an approval that is taken back ends all permits at once, and so does a store that is locked.
 
 mod deciding;
 mod leases;
 mod under_way;
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Instant};
 
 use futures_util::future::{BoxFuture, try_join_all};
 use jiff::Timestamp;
 use keyless_core::{
-    Allowed, ApproveOnUse, Authority, Code, Consent, Error, Held, Permit, SafeText, SecretPath,
+    Allowed, ApproveOnUse, Authority, Code, Consent, Error, Held, SafeText, SecretPath,
     SecretValue,
     audit::{Action, Agent, Detail, Draft, Outcome, Target},
 };
@@ -30,21 +27,20 @@ use uuid::Uuid;
 
 use self::{
     deciding::deciding_setting,
-    leases::{Lease, Leases},
+    leases::{Epoch, Lease, Leases},
     under_way::UnderWay,
 };
 use crate::{
     approvals::{NobodyToAsk, UseGate, WantedUse, approved_by},
     caution::Caution,
     minted::MintedTokens,
+    permits::{PermitLife, permit, uptime},
     telemetry::Telemetry,
     values::Values,
 };
 
 /// The longest path, in bytes, that a person is asked about: a longer one could not be judged.
 const MAX_SHOWN_PATH: usize = 200;
-/// How long a permit opens its value; then the value is fetched anew.
-const PERMIT_LIFE: Duration = Duration::from_secs(5);
 
 /// One session's way to values and to the log.
 pub(crate) struct SessionBroker {
@@ -63,8 +59,8 @@ pub(crate) struct SessionBroker {
 struct Fetched {
     value: SecretValue,
     policy: ApproveOnUse,
-    /// [`UseGate::taken_back`] before its use was allowed.
-    taken_back: u64,
+    /// Before its use was allowed.
+    epoch: Epoch,
 }
 
 impl SessionBroker {
@@ -153,14 +149,14 @@ impl SessionBroker {
 
     /// The value, once its use is allowed.
     async fn fetch(&self, request: &RequestInfo, path: &SecretPath) -> Result<Fetched, Error> {
+        let epoch = self.epoch();
         let policy = self.policy(path).await?;
-        let taken_back = self.gate.taken_back();
         self.pass_gate(request, path, policy).await?;
         let value = match self.minted.open(path) {
             Some(minted) => minted?,
             None => self.values.open(path).await?,
         };
-        Ok(Fetched { value, policy, taken_back })
+        Ok(Fetched { value, policy, epoch })
     }
 
     /// Writes a use down, and gives its value for as long as a permit lasts.
@@ -169,21 +165,19 @@ impl SessionBroker {
         request: &RequestInfo,
         allowed: Allowed,
         rule: Option<&String>,
-        Fetched { value, policy, taken_back }: Fetched,
+        Fetched { value, policy, epoch }: Fetched,
     ) -> Result<Arc<Released>, Error> {
         let path = allowed.path().clone();
         let mut draft = self.use_of(request, vec![path.clone()], rule);
         let own = self.under_way.approval(request, &path);
         draft.detail.note = approved_by([allowed.approval(), own.as_ref()]);
         draft.allowed = Some(allowed);
-        let recorded = self.log.append(draft).await?;
-        let now = Timestamp::now();
-        let until = now + PERMIT_LIFE;
-        let permit = Permit::from_recorded(recorded, until).ok_or(Code::Internal)?;
-        let released = Arc::new(Released::new(value, permit));
+        let permit = permit(&self.log, draft, PermitLife::AtOnce).await?;
+        let until = permit.until();
+        let released = Arc::new(Released::new(value, permit, uptime));
         if policy != ApproveOnUse::PerCall {
-            let lease = Lease::new(Arc::clone(&released), until, taken_back);
-            self.leases.put(path, request.authority.clone(), lease, now);
+            let lease = Lease::new(Arc::clone(&released), until, epoch);
+            self.leases.put(path, request.authority.clone(), lease, uptime());
         }
         Ok(released)
     }
@@ -222,7 +216,11 @@ impl SessionBroker {
 
     /// The value released earlier, if its permit still has some time.
     fn lease(&self, path: &SecretPath, authority: &Authority) -> Option<Arc<Released>> {
-        self.leases.value(path, authority, Timestamp::now(), self.gate.taken_back())
+        self.leases.value(path, authority, uptime(), self.epoch())
+    }
+
+    fn epoch(&self) -> Epoch {
+        Epoch { taken_back: self.gate.taken_back(), closings: self.values.closings() }
     }
 
     fn use_of(
@@ -388,10 +386,16 @@ mod tests {
         By, Destination, EgressRule, EgressUse, Location, RequestFacts, Scheme, Verdict,
         decide_egress,
     };
+    use keyless_vault::{Entries, Metadata};
     use zeroize::Zeroizing;
 
     use super::*;
-    use crate::{broker::agent, scene::Scene};
+    use crate::{
+        broker::{self, agent},
+        config::Config,
+        egress_door::EgressDoor,
+        scene::Scene,
+    };
 
     /// A vault that a timer has locked.
     struct Locked;
@@ -406,35 +410,66 @@ mod tests {
         }
     }
 
+    fn authority() -> Authority {
+        Authority::parse("api.test:443").unwrap()
+    }
+
+    /// The verdict about a use in the request.
+    fn allowed(path: &SecretPath) -> Allowed {
+        let rule = EgressRule::to(vec![Destination::parse("api.test").unwrap()]);
+        let (scheme, authority, request) = (Scheme::Https, &authority(), &RequestFacts::default());
+        let by = By::Placeholder { location: Location::Header, occurrence: 1 };
+        let use_ = EgressUse { path, rule: &rule, scheme, authority, by, request };
+        let Verdict::Allow(allowed) = decide_egress(&use_) else { panic!("not allowed") };
+        allowed
+    }
+
+    fn request() -> RequestInfo {
+        RequestInfo {
+            correlation_id: "req-2".to_owned(),
+            authority: authority(),
+            method: "GET".to_owned(),
+            path: "/".to_owned(),
+            locations: vec![Location::Header],
+            rules: Vec::new(),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_lease_ends_when_the_store_is_locked() {
+        let scene = Scene::new().await;
+        let path = SecretPath::parse("team/api/token").unwrap();
+        let value = Zeroizing::new(b"a-value-of-some-length".to_vec());
+        let terms = Metadata::default();
+        scene.vault.add(path.clone(), terms, Some(value), Entries::untold()).await.unwrap();
+        let door = EgressDoor::new(&Config::default()).unwrap();
+        let vault = Arc::clone(&scene.vault);
+        let values = broker::Broker::new(door, vault, scene.log.clone()).session_values();
+        let broker = SessionBroker::new(values, scene.log.clone(), agent("run", "s-1"));
+        let release = async || {
+            let released = broker.release(&request(), vec![allowed(&path)]).await;
+            released.map_err(|error| error.code())
+        };
+        let (first, again) = (release().await.unwrap(), release().await.unwrap());
+        assert!(Arc::ptr_eq(&first[0], &again[0]), "the permit has some seconds left");
+        scene.vault.lock();
+        assert_eq!(release().await.err(), Some(Code::Locked));
+    }
+
     #[tokio::test]
     async fn a_minted_token_goes_nowhere_while_the_vault_is_locked() {
         let scene = Scene::new().await;
         let broker = SessionBroker::new(Arc::new(Locked), scene.log.clone(), agent("run", "s-1"));
-        let authority = Authority::parse("api.test:443").unwrap();
         let minted = Minted {
             parents: vec![SecretPath::parse("team/auth/client").unwrap()],
             correlation_id: "req-1".to_owned(),
-            authority: authority.clone(),
+            authority: authority(),
             kind: "access_token".to_owned(),
             value: Zeroizing::new(b"token-number-1".to_vec()),
         };
         let (kept, recording) = broker.keep(minted).unwrap();
         recording.await.unwrap();
-        let rule = EgressRule::to(vec![Destination::parse("api.test").unwrap()]);
-        let (path, scheme, authority) = (kept.path(), Scheme::Https, &authority);
-        let by = By::Placeholder { location: Location::Header, occurrence: 1 };
-        let request = &RequestFacts::default();
-        let use_ = EgressUse { path, rule: &rule, scheme, authority, by, request };
-        let Verdict::Allow(allowed) = decide_egress(&use_) else { panic!("not allowed") };
-        let request = RequestInfo {
-            correlation_id: "req-2".to_owned(),
-            authority: authority.clone(),
-            method: "GET".to_owned(),
-            path: "/".to_owned(),
-            locations: vec![Location::Header],
-            rules: Vec::new(),
-        };
-        let refused = broker.release(&request, vec![allowed]).await;
+        let refused = broker.release(&request(), vec![allowed(kept.path())]).await;
         assert_eq!(refused.err().map(|error| error.code()), Some(Code::Locked));
     }
 }

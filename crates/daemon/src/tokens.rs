@@ -127,6 +127,10 @@ impl Values for Tokens {
         self.fetcher.inner.policy(path)
     }
 
+    fn closings(&self) -> u64 {
+        self.fetcher.inner.closings()
+    }
+
     /// An answer that is on its way may have the next refresh token in it; and one that could not be stored has
     /// another chance.
     fn settle(&self) -> BoxFuture<'_, ()> {

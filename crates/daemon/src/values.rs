@@ -19,6 +19,11 @@ pub(crate) trait Values: Send + Sync + 'static {
         Box::pin(async { Ok(ApproveOnUse::Never) })
     }
 
+    /// Changes whenever values have to be opened anew, whatever was released before: the store was locked.
+    fn closings(&self) -> u64 {
+        0
+    }
+
     /// Puts a value in the place of the stored one: a refresh token that came with an access token.
     /// A source that can't be written keeps what it has.
     fn keep<'a>(

@@ -15,7 +15,6 @@ use data_encoding::BASE64;
 use futures_util::future::BoxFuture;
 use http::{HeaderValue, Method, Request, StatusCode, Version, header};
 use http_body_util::{BodyExt as _, Full, Limited};
-use jiff::Timestamp;
 use keyless_core::{Authority, ClientAuth, Code, Error, GrantKind, OauthGrant, SafeText, Scheme};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use serde_json::Value;
@@ -118,8 +117,7 @@ impl Engine {
 impl Said {
     fn by(request: &TokenRequest<'_>) -> Result<Self, Error> {
         let TokenRequest { grant, credential, client_secret } = request;
-        let now = Timestamp::now();
-        let value = credential.open(now)?;
+        let value = credential.open()?;
         let mut form = Zeroizing::new(Vec::new());
         let secret = match grant.kind {
             GrantKind::ClientCredentials => {
@@ -129,7 +127,7 @@ impl Said {
             GrantKind::RefreshToken => {
                 put(&mut form, "grant_type", b"refresh_token");
                 put(&mut form, "refresh_token", value);
-                client_secret.map(|secret| secret.open(now)).transpose()?
+                client_secret.map(|secret| secret.open()).transpose()?
             }
         };
         if let Some(scope) = &grant.scope {

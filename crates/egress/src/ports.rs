@@ -9,10 +9,9 @@ use std::{
 };
 
 use futures_util::future::BoxFuture;
-use jiff::Timestamp;
 use keyless_core::{
     Allowed, Authority, Code, Consent, Error, Held, Location, Permit, Placeholder, SafeText,
-    SecretPath, SecretValue,
+    SecretPath, SecretValue, Uptime,
     audit::{Action, Outcome},
 };
 use zeroize::Zeroizing;
@@ -74,6 +73,7 @@ pub type Recording<'a> = BoxFuture<'a, Result<(), Error>>;
 pub struct Released {
     value: SecretValue,
     permit: Permit,
+    clock: fn() -> Uptime,
 }
 
 /// What one request says of itself, for the log. Everything is as the agent sent it.
@@ -166,9 +166,9 @@ pub struct Finished {
 }
 
 impl Released {
-    /// Joins a value with its permit.
-    pub fn new(value: SecretValue, permit: Permit) -> Self {
-        Self { value, permit }
+    /// Joins a value with its permit, and with the clock that this is measured by.
+    pub fn new(value: SecretValue, permit: Permit, clock: fn() -> Uptime) -> Self {
+        Self { value, permit, clock }
     }
 
     /// Whose value it is.
@@ -182,7 +182,7 @@ impl Released {
     }
 
     /// The value's bytes, while the permit lasts.
-    pub fn open(&self, now: Timestamp) -> Result<&[u8], Error> {
-        self.value.open_with_permit(&self.permit, now)
+    pub fn open(&self) -> Result<&[u8], Error> {
+        self.value.open_with_permit(&self.permit, (self.clock)())
     }
 }

@@ -5,6 +5,7 @@
 
 use std::{ops::Add, time::Duration};
 
+use keyless_core::Uptime;
 use rustix::time::{ClockId, clock_gettime};
 
 /// Timers stand still in suspend too, so that who waits looks at the clock this often.
@@ -48,6 +49,12 @@ impl Moment {
         while !self.left().is_zero() {
             tokio::time::sleep(self.left().min(LOOK)).await;
         }
+    }
+}
+
+impl From<Moment> for Uptime {
+    fn from(moment: Moment) -> Self {
+        Self::since_start(moment.0)
     }
 }
 

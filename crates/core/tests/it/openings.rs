@@ -45,9 +45,12 @@ const OPENINGS: &[(&str, &str)] = &[
     ("daemon/src/nl/attestation/attestor.rs", "allow_operators_action"),
     ("daemon/src/nl/webhooks/key.rs", "allow_operators_action"),
     ("daemon/src/operator/reveal.rs", "allow_operators_eyes"),
+    // The step from an entry that is on record to the right to open a value.
+    ("daemon/src/permits.rs", "from_recorded"),
     // What makes an entry one that is on record.
     ("store/src/audit/writer.rs", "after_commit"),
     // A broker for tests alone.
+    ("egress/src/swap/testing.rs", "from_recorded"),
     ("egress/src/swap/testing.rs", "after_commit"),
     // Where a change without an entry has its name, and tests.
     ("vault/src/vault/entries.rs", "untold"),
@@ -59,13 +62,14 @@ const OPENINGS: &[(&str, &str)] = &[
 ];
 
 /// What opens a value, copies one, stands at the beginning of a permit, or changes a secret in silence.
-const NAMES: [&str; 8] = [
+const NAMES: [&str; 9] = [
     "after_commit",
     "allow_operators_action",
     "allow_operators_eyes",
     "copy_for_cache",
     "expose_for_sealing",
     "expose_to_its_source",
+    "from_recorded",
     "open_with_permit",
     // A change of the vault that no entry tells of.
     "untold",

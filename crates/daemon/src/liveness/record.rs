@@ -1,10 +1,10 @@
 //! What the log has of a check: that it begins, before a value opens, and what came of it.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use keyless_core::{
-    Allowed, Authority, Code, Error, Permit, SecretPath,
+    Allowed, Authority, Error, Permit, SecretPath,
     audit::{Action, Agent, Detail, Draft, Outcome, Target},
 };
 use keyless_store::AuditLog;
@@ -15,9 +15,7 @@ use super::{
     Checked, LivenessVerdict,
     request::{path_of, word},
 };
-
-/// From the entry in the log to the moment when the value is put into the request.
-const PERMIT_LIFE: Duration = Duration::from_secs(30);
+use crate::permits::{PermitLife, permit};
 
 /// The entries about one check.
 pub(super) struct Record<'a> {
@@ -55,9 +53,7 @@ impl<'a> Record<'a> {
         self.secrets.push(allowed.path().clone());
         let mut draft = self.draft(Outcome::Success);
         draft.allowed = Some(allowed);
-        let recorded = self.log.append(draft).await?;
-        let until = Timestamp::now() + PERMIT_LIFE;
-        Permit::from_recorded(recorded, until).ok_or_else(|| Code::Internal.into())
+        permit(self.log, draft, PermitLife::InRequest).await
     }
 
     pub(super) async fn end(&mut self, checked: &Checked) -> Result<(), Error> {

@@ -5,10 +5,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use jiff::Timestamp;
 use keyless_core::{
-    Allowed, Binding, By, Code, EgressRule, EgressUse, Error, GrantKind, OauthGrant, Permit,
-    RequestFacts, SafeText, Scheme, SecretPath, SecretValue, Verdict,
+    Allowed, Binding, By, Code, EgressRule, EgressUse, Error, GrantKind, OauthGrant, RequestFacts,
+    SafeText, Scheme, SecretPath, SecretValue, Verdict,
     audit::{Action, Agent, Detail, Draft, Outcome, Target},
     decide_egress, decide_grant,
 };
@@ -17,7 +16,11 @@ use keyless_store::AuditLog;
 use tokio::time::sleep;
 
 use super::{Grant, Newer, Slot, State, Token};
-use crate::{broker::plain_entry, values::Values};
+use crate::{
+    broker::plain_entry,
+    permits::{PermitLife, permit, uptime},
+    values::Values,
+};
 
 /// A token is renewed this long before its end, so that none ends on its way.
 const MARGIN: Duration = Duration::from_secs(30);
@@ -25,7 +28,6 @@ const MARGIN: Duration = Duration::from_secs(30);
 const UNTOLD: Duration = Duration::from_mins(30);
 /// No token is kept for longer than this without asking, whatever its endpoint says: the clock ends somewhere.
 const LONGEST: Duration = Duration::from_hours(24 * 365);
-const PERMIT_LIFE: Duration = Duration::from_secs(30);
 /// When it is looked whether a refresh token that was refused has been replaced by somebody else.
 const LOOKS: [Duration; 3] =
     [Duration::from_millis(100), Duration::from_millis(400), Duration::from_secs(1)];
@@ -173,10 +175,8 @@ impl Fetcher {
                 Target::Authority(grant.authority.clone()),
             )
         };
-        let recorded = self.log.append(draft).await?;
-        let until = Timestamp::now() + PERMIT_LIFE;
-        let permit = Permit::from_recorded(recorded, until).ok_or(Code::Internal)?;
-        Ok(Released::new(value, permit))
+        let permit = permit(&self.log, draft, PermitLife::InRequest).await?;
+        Ok(Released::new(value, permit, uptime))
     }
 }
 

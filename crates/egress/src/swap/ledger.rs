@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use keyless_core::{
     Allowed, By, Code, Consent, Error, Held, Location, RequestFacts, SafeText, Scheme, Signer,
     Verdict,
@@ -286,7 +285,7 @@ impl Values {
     pub(super) fn open(&self, secret: usize) -> Result<&[u8], Error> {
         let of = self.0.iter().find(|(index, _)| *index == secret);
         let (_, released) = of.ok_or(Code::Internal)?;
-        released.open(Timestamp::now())
+        released.open()
     }
 
     /// A value with its permit, to be opened later.

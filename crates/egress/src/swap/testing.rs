@@ -7,16 +7,17 @@ use std::{
     pin::Pin,
     sync::{Arc, Mutex},
     task::{Context, Poll},
+    time::Duration,
 };
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::{HeaderMap, Version};
 use http_body::{Body, Frame, SizeHint};
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use keyless_core::{
     Allowed, Authority, Binding, Destination, EgressRule, Error, Location, LookAlike, Permit,
-    Placeholder, PlaceholderForm, Scheme, SecretPath, SecretValue, SessionKey,
+    Placeholder, PlaceholderForm, Scheme, SecretPath, SecretValue, SessionKey, Uptime,
     audit::{
         Action, Agent, Chain, Detail, Draft, Durable, Noted, Outcome, Outline, Target,
         portable_sha256,
@@ -68,9 +69,8 @@ impl Broker for MemoryBroker {
 
 impl MemoryBroker {
     fn open(&self, allowed: Allowed) -> Arc<Released> {
-        let now = Timestamp::now();
         let draft = Draft {
-            at: now,
+            at: Timestamp::now(),
             agent: Agent {
                 uri: "nl://keyless.dev/run/0.1.0".to_owned(),
                 organization_id: "local".to_owned(),
@@ -94,12 +94,12 @@ impl MemoryBroker {
             .unwrap()
             .append(Outline::new(draft, "entry"), portable_sha256, None)
             .recorded(&Durable::after_commit());
-        let expires = now + SignedDuration::from_secs(60);
-        let permit = Permit::from_recorded(recorded, expires).unwrap();
+        let until = Uptime::since_start(Duration::from_mins(1));
+        let permit = Permit::from_recorded(recorded, until).unwrap();
         let (path, value) =
             self.values.iter().find(|(path, _)| path == permit.path()).cloned().unwrap();
         let value = SecretValue::new(path, value.into_bytes(), Binding::Destinations).unwrap();
-        Arc::new(Released::new(value, permit))
+        Arc::new(Released::new(value, permit, || Uptime::since_start(Duration::ZERO)))
     }
 }
 

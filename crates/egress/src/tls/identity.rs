@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use keyless_core::{Code, Error, SafeText, SecretPath};
 use rustls::{
     crypto::aws_lc_rs,
@@ -27,8 +26,7 @@ pub(crate) struct ClientIdentity {
 impl ClientIdentity {
     /// The identity of a key and its certificates, each in PEM.
     pub(crate) fn new(key: &Released, chain: Option<&Released>) -> Result<Self, Error> {
-        let now = Timestamp::now();
-        let open = |released: &Released| released.open(now).map(|pem| Zeroizing::new(pem.to_vec()));
+        let open = |released: &Released| released.open().map(|pem| Zeroizing::new(pem.to_vec()));
         let key_pem = open(key)?;
         let chain_pem = chain.map(open).transpose()?;
         let mut hash = Sha256::new_with_prefix(&key_pem);

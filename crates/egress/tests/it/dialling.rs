@@ -11,7 +11,6 @@ use std::{
 };
 
 use http::StatusCode;
-use jiff::SignedDuration;
 use keyless_core::{Authority, EgressRule, Signer};
 use keyless_egress::EngineConfig;
 use keyless_testkit::{Alpn, Handler, OriginOptions, TestCa, reply};
@@ -117,6 +116,6 @@ fn a_client_key_outlasts_the_wait_for_another_connection() {
     let leaf = scene.ca.issue_client("agent").unwrap();
     let pem = format!("{}{}", leaf.key_pem, leaf.certificate_pem);
     scene.broker.values.lock().insert(scene.secret.path.clone(), pem);
-    *scene.broker.permits_last.lock() = SignedDuration::from_millis(200);
+    *scene.broker.permits_last.lock() = Duration::from_millis(200);
     assert_eq!(ask(&scene), ["200"; REQUESTS]);
 }

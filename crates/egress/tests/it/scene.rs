@@ -8,16 +8,16 @@ use std::{
     net::{SocketAddr, TcpStream},
     path::PathBuf,
     process::Command,
-    sync::Arc,
+    sync::{Arc, LazyLock},
     time::{Duration, Instant},
 };
 
 use data_encoding::BASE64;
 use futures_util::future::BoxFuture;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use keyless_core::{
     Allowed, Authority, Binding, Code, Consent, Destination, EgressRule, Error, Held, Locations,
-    Permit, Placeholder, PlaceholderForm, SecretPath, SecretValue, SessionKey,
+    Permit, Placeholder, PlaceholderForm, SecretPath, SecretValue, SessionKey, Uptime,
     approval::RequestId,
     audit::{
         Action, Agent, Chain, Detail, Draft, Durable, Noted, Outcome, Outline, Target,
@@ -118,7 +118,7 @@ pub(crate) struct TestBroker {
     /// How long it takes to release something.
     pub(crate) hesitates: Mutex<Duration>,
     /// How long what was released may be opened.
-    pub(crate) permits_last: Mutex<SignedDuration>,
+    pub(crate) permits_last: Mutex<Duration>,
 }
 
 pub(crate) struct Answer {
@@ -168,7 +168,7 @@ impl Scene {
             kept: Mutex::default(),
             log_stands: Mutex::default(),
             hesitates: Mutex::default(),
-            permits_last: Mutex::new(SignedDuration::from_mins(1)),
+            permits_last: Mutex::new(Duration::from_mins(1)),
         });
         let to = setting.destinations.iter().map(|to| Destination::parse(to).unwrap()).collect();
         let rule = EgressRule { locations: setting.locations, ..EgressRule::to(to) };
@@ -405,13 +405,13 @@ impl Broker for TestBroker {
                 .lock()
                 .append(Outline::new(draft, "entry"), portable_sha256, None)
                 .recorded(&Durable::after_commit());
-            let expires = Timestamp::now() + *self.permits_last.lock();
-            let permit = Permit::from_recorded(recorded, expires).expect("the draft was allowed");
+            let until = uptime() + *self.permits_last.lock();
+            let permit = Permit::from_recorded(recorded, until).expect("the draft was allowed");
             let value = self.values.lock()[permit.path()].clone().into_bytes();
             let is_pem = value.starts_with(b"-----BEGIN ");
             let binding = if is_pem { Binding::Tls } else { Binding::Destinations };
             let value = SecretValue::new(permit.path().clone(), value, binding);
-            Arc::new(Released::new(value.expect("canaries are fit"), permit))
+            Arc::new(Released::new(value.expect("canaries are fit"), permit, uptime))
         };
         let hesitates = *self.hesitates.lock();
         Box::pin(async move {
@@ -487,4 +487,10 @@ pub(crate) fn read_rest(stream: &mut impl Read) -> String {
     // A connection that is cut without a goodbye ends the text as well.
     let _ = stream.read_to_end(&mut rest);
     String::from_utf8_lossy(&rest).into_owned()
+}
+
+/// A clock that nobody sets.
+fn uptime() -> Uptime {
+    static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+    Uptime::since_start(START.elapsed())
 }

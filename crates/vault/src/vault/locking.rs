@@ -66,6 +66,8 @@ struct Codes {
     secret: Option<Arc<TotpSecret>>,
     /// How often a human has locked the vault.
     locks: u64,
+    /// How often it was locked, by whomever.
+    closings: u64,
 }
 
 /// When a value was opened last.
@@ -80,7 +82,7 @@ impl Vault {
             let secret = self.totp_secret().await?.map(Arc::new);
             let mut codes = lock(&self.reopening.codes);
             codes.secret = secret.filter(|_| codes.locks == locks);
-            self.close();
+            self.close(&mut codes);
         }
         Ok(lock(&self.reopening.codes).secret.is_some())
     }
@@ -90,7 +92,7 @@ impl Vault {
         let mut codes = lock(&self.reopening.codes);
         codes.secret = None;
         codes.locks += 1;
-        self.close();
+        self.close(&mut codes);
     }
 
     /// Opens a vault that [`Vault::relock`] has locked. `clock` is any time that never jumps.
@@ -178,6 +180,11 @@ impl Vault {
         !self.is_open() && lock(&self.reopening.codes).secret.is_some()
     }
 
+    /// How often the vault was locked: what was opened before may be used on only while this stays.
+    pub fn closings(&self) -> u64 {
+        lock(&self.reopening.codes).closings
+    }
+
     /// How long no value was opened, with the time that the machine was suspended.
     pub fn idle(&self) -> Duration {
         lock(&self.last_use.0).elapsed()
@@ -189,7 +196,8 @@ impl Vault {
         key.ok_or_else(|| Code::Locked.into())
     }
 
-    fn close(&self) {
+    fn close(&self, codes: &mut Codes) {
+        codes.closings += 1;
         *self.key.0.write().unwrap_or_else(PoisonError::into_inner) = None;
         if let Some(router) = &self.router {
             router.forget_all();

@@ -3,14 +3,13 @@
 use std::{
     collections::{BTreeMap, HashMap},
     sync::Arc,
-    time::Duration,
 };
 
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use keyless_action::{Edition, Entrusted, Release, Released, Standing};
 use keyless_core::{
-    ActionType, Allowed, Code, Error, Permit, Placeholder, PlaceholderForm, SafeText, SecretPath,
+    ActionType, Allowed, Code, Error, Placeholder, PlaceholderForm, SafeText, SecretPath,
     SessionKey,
     approval::RequestId,
     audit::{Agent, Detail, Draft, Outcome, Target},
@@ -24,10 +23,8 @@ use crate::{
     approvals::{UseGate as _, WantedUse, approved_by},
     broker::Broker,
     nl::{grants::Grants, room::Place},
+    permits::{PermitLife, permit, uptime},
 };
-
-/// How long a permit opens its value; the action takes its copy at once.
-const PERMIT_LIFE: Duration = Duration::from_secs(5);
 
 /// Said of a value that `unsafe_expose` lets into a jail.
 const EXPOSED: &str = "unsafe_expose: the value itself entered the action";
@@ -98,11 +95,9 @@ impl ActionRelease {
             None => self.broker.session_values().open(path).await?,
             Some(version) => self.broker.vault().open_version(path, version).await?.value,
         };
-        let recorded =
-            self.broker.log().append(self.entry(secret, verdict, approval.as_ref())).await?;
-        let until = Timestamp::now() + PERMIT_LIFE;
-        let permit = Permit::from_recorded(recorded, until).ok_or(Code::Internal)?;
-        Ok(Released::new(value, permit))
+        let entry = self.entry(secret, verdict, approval.as_ref());
+        let permit = permit(self.broker.log(), entry, PermitLife::AtOnce).await?;
+        Ok(Released::new(value, permit, uptime))
     }
 
     /// Returns once a person has allowed the use, where its owner wants to be asked.

@@ -81,6 +81,10 @@ impl Values for AtVersions {
         self.inner.policy(path)
     }
 
+    fn closings(&self) -> u64 {
+        self.inner.closings()
+    }
+
     fn expire<'a>(&'a self, path: &'a SecretPath, since: Instant) -> BoxFuture<'a, bool> {
         match self.versions.get(path) {
             None => self.inner.expire(path, since),

@@ -4,7 +4,7 @@ use data_encoding::{BASE64, BASE64URL_NOPAD};
 use jiff::{SignedDuration, Timestamp};
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode, jwk::Jwk};
 use keyless_core::{
-    ActionType, Code, Error, Permit, SafeText, SecretPath,
+    ActionType, Code, Error, SafeText, SecretPath,
     agent::Aid,
     allow_operators_action,
     audit::{Action, Detail, Draft, Outcome, Target},
@@ -17,10 +17,10 @@ use uuid::Uuid;
 use zeroize::Zeroizing;
 
 use super::MAX_LIFE;
-use crate::broker::{agent as keyless_agent, plain_entry};
-
-/// How long a permit opens the key.
-const PERMIT_LIFE: SignedDuration = SignedDuration::from_secs(5);
+use crate::{
+    broker::{agent as keyless_agent, plain_entry},
+    permits::{PermitLife, permit, uptime},
+};
 
 /// Kinds of keys, by what their encoding names them.
 const KINDS: &[(&[u8], Algorithm)] = &[
@@ -52,8 +52,7 @@ pub async fn attest(
     }
     let now = Timestamp::now();
     let value = vault.open(key).await?.value;
-    let recorded = log.append(entry(aid, key, now)).await?;
-    let permit = Permit::from_recorded(recorded, now + PERMIT_LIFE).ok_or(Code::Internal)?;
+    let permit = permit(log, entry(aid, key, now), PermitLife::AtOnce).await?;
     let no_key = || {
         let words = SafeText::default().and(key);
         Error::with(
@@ -61,7 +60,8 @@ pub async fn attest(
             words.and(" is no private key in PKCS #8 PEM for ES256, ES384 or EdDSA"),
         )
     };
-    let (signing, algorithm) = read(value.open_with_permit(&permit, now)?).ok_or_else(no_key)?;
+    let (signing, algorithm) =
+        read(value.open_with_permit(&permit, uptime())?).ok_or_else(no_key)?;
     let mut public = Jwk::from_encoding_key(&signing, algorithm).map_err(|_| no_key())?;
     let kid = thumb(&public);
     public.common.key_id = Some(kid.clone());

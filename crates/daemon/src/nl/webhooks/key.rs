@@ -4,13 +4,10 @@
 use std::{
     io,
     path::{Path, PathBuf},
-    time::Duration,
 };
 
-use jiff::Timestamp;
 use keyless_core::{
-    ActionType, Authority, Code, Error, Permit, SafeText, SecretPath, alias,
-    allow_operators_action,
+    ActionType, Authority, Code, Error, SafeText, SecretPath, alias, allow_operators_action,
     audit::{Action, Detail, Draft, Outcome, Target},
 };
 use keyless_store::AuditLog;
@@ -20,13 +17,12 @@ use zeroize::Zeroizing;
 use super::message::signature;
 use crate::{
     broker::{agent, plain_entry},
+    permits::{PermitLife, permit, uptime},
     places::unusable,
 };
 
 /// As long as the shortest key that is worth its name.
 const LEAST_KEY: usize = 16;
-/// From the entry in the log to the signature; nothing waits in between.
-const PERMIT_LIFE: Duration = Duration::from_secs(5);
 
 /// What a receiver's table says about its key.
 pub(crate) const ONE_OF_TWO: &str =
@@ -82,10 +78,8 @@ impl HookKey {
             Self::Secret(path) => path,
         };
         let value = vault.open_unattended(path).await?.value;
-        let recorded = log.append(entry(path, receiver)).await?;
-        let until = Timestamp::now() + PERMIT_LIFE;
-        let permit = Permit::from_recorded(recorded, until).ok_or(Code::Internal)?;
-        let key = value.open_with_permit(&permit, Timestamp::now())?.trim_ascii_end();
+        let permit = permit(log, entry(path, receiver), PermitLife::AtOnce).await?;
+        let key = value.open_with_permit(&permit, uptime())?.trim_ascii_end();
         if key.len() < LEAST_KEY {
             return Err(too_short(SafeText::default().and(path)));
         }
