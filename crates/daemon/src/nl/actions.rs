@@ -203,6 +203,7 @@ impl ActionSession {
                 asking: order.asking,
                 session: self.asks_as.clone(),
                 place,
+                permissions: order.permissions.clone(),
             },
             allowed,
             &forms,

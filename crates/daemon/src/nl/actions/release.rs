@@ -39,6 +39,8 @@ pub(super) struct Of {
     pub(super) session: String,
     /// Where it is done; others have it while a person is asked.
     pub(super) place: Option<Place>,
+    /// What permits it; nothing where a person acts.
+    pub(super) permissions: Vec<PermissionRef>,
 }
 
 /// Whether what was rendered may still be used.
@@ -91,6 +93,10 @@ impl ActionRelease {
         let verdict = self.allowed.lock().get_mut(path).and_then(Vec::pop);
         let verdict = verdict.ok_or(Code::Internal)?;
         let approval = self.pass_gate(path).await?;
+        if approval.is_some() {
+            // They may have taken minutes, in which a grant can end or be revoked.
+            self.still.permitted(&self.of.permissions).await?;
+        }
         let value = match secret.version {
             None => self.broker.session_values().open(path).await?,
             Some(version) => self.broker.vault().open_version(path, version).await?.value,
@@ -165,6 +171,21 @@ impl Standing for ActionRelease {
 
     fn edition<'a>(&'a self, path: &'a SecretPath) -> BoxFuture<'a, Option<Edition>> {
         self.still.edition(path)
+    }
+}
+
+impl StillSo {
+    /// [`Code::GrantMissing`] names the grant that does not hold any more.
+    async fn permitted(&self, permissions: &[PermissionRef]) -> Result<(), Error> {
+        let Some(grants) = &self.grants else { return Ok(()) };
+        for at in permissions {
+            if !grants.holds(at).await? {
+                let words = SafeText::words("grant ").as_they_wrote(at.grant.as_str());
+                let words = words.and(" ended or was revoked while a person was asked");
+                return Err(Error::with(Code::GrantMissing, words));
+            }
+        }
+        Ok(())
     }
 }
 

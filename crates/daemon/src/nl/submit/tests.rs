@@ -5,6 +5,7 @@ use keyless_core::{
     agent::{AgentState, LifecycleAuthority},
     approval::Decision,
     audit,
+    grant::GrantId,
 };
 use serde_json::json;
 
@@ -303,6 +304,27 @@ async fn a_refusal_that_passes_is_not_the_answer_for_good() {
     drop(running);
     // It has begun: it is done once, though another try might do.
     assert_eq!(code(&caller).await, (Some(Code::SecretUnavailable), true));
+}
+
+#[tokio::test]
+async fn a_grant_that_is_revoked_while_a_person_is_asked_opens_nothing() {
+    let served = Served::new().await;
+    served.add_asked().await;
+    let caller = served.agent("a", &[ActionType::Exec], &["*"]).await;
+    let nl = &served.nl;
+    let action = read(json!({ "type": "exec", "template": "true {{nl:t/api/asked}}" }));
+    let acting = nl.one(&caller, action, "req-1", Timestamp::now());
+    let answering = async {
+        served.until_asked().await;
+        nl.grants.revoke(&GrantId::parse("g-a").unwrap(), None).await.unwrap();
+        let waiting = nl.requests.all().await.unwrap();
+        nl.requests.settle(&waiting[0].id, Decision::AllowOnce).await.unwrap();
+    };
+    let (outcome, ()) = tokio::join!(Box::pin(acting), Box::pin(answering));
+    let fault = outcome.fault.unwrap();
+    // It is refused before the value is even looked for; there is none.
+    assert_eq!(fault.code(), Code::GrantMissing, "{fault:?}");
+    assert!(fault.error().detail().as_str().contains("grant g-a ended"), "{fault:?}");
 }
 
 #[tokio::test]
