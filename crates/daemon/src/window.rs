@@ -174,8 +174,13 @@ impl Keeper {
     /// Writes down that the store was closed, by whom and why, if that is not on record: a store that has locked itself is
     /// closed once more when no code opens it any longer.
     pub(crate) async fn closed(&self, who: &str, why: &str) {
+        self.closed_until(false, who, why).await;
+    }
+
+    /// As [`Self::closed`], of a store that codes open again if it `takes_codes`.
+    async fn closed_until(&self, takes_codes: bool, who: &str, why: &str) {
         let was_open = self.on_record.swap(false, Ordering::Relaxed);
-        let took_codes = self.takes_codes.swap(false, Ordering::Relaxed);
+        let took_codes = self.takes_codes.swap(takes_codes, Ordering::Relaxed);
         if was_open || took_codes {
             opening::record(&self.log, Action::Lock, who, why).await;
         }
@@ -187,16 +192,16 @@ impl Keeper {
         let _ = self.vault.settle_codes(Timestamp::now(), self.born.elapsed()).await;
         loop {
             self.until_closing().await;
-            // What can't be read can't be reopened either.
-            let reopens = self.vault.relock().await.unwrap_or(false);
+            // A code may have come meanwhile. What can't be read can't be reopened either.
+            let relocked = self.vault.relock_if(|| self.rest().is_zero()).await;
+            let Some(reopens) = relocked.unwrap_or(Some(false)) else { continue };
             if !reopens {
                 self.vault.lock();
             }
-            self.closed("broker", "its time is over").await;
+            self.closed_until(reopens, "broker", "its time is over").await;
             if !reopens {
                 return;
             }
-            self.takes_codes.store(true, Ordering::Relaxed);
             let end = (self.born + self.window.longest).over();
             tokio::select! {
                 () = end => {
@@ -223,11 +228,15 @@ impl Keeper {
     }
 
     async fn open_again(&self, code: &str, asked: Option<Duration>) -> Result<Duration, Error> {
-        self.vault.reopen(code, Timestamp::now(), self.born.elapsed()).await?;
         let end = self.born + self.window.longest;
-        let rest = end.left();
-        let granted = asked.unwrap_or(self.window.length).min(self.window.length).min(rest);
-        *self.locks_at.lock() = Moment::now() + granted;
+        let most = asked.unwrap_or(self.window.length).min(self.window.length);
+        let mut granted = Duration::ZERO;
+        let opening = || {
+            granted = most.min(end.left());
+            *self.locks_at.lock() = Moment::now() + granted;
+        };
+        let (now, clock) = (Timestamp::now(), self.born.elapsed());
+        self.vault.reopen_with(code, now, clock, opening).await?;
         self.changed.notify_waiters();
         self.opened("a code").await;
         Ok(granted)
@@ -258,13 +267,17 @@ impl Keeper {
         self.vault.can_reopen()
     }
 
+    /// How long the store stays open from now on, if nobody uses it.
+    fn rest(&self) -> Duration {
+        let rest = self.locks_at.lock().left();
+        let idle = self.window.idle.map(|idle| idle.saturating_sub(self.vault.idle()));
+        idle.map_or(rest, |idle| idle.min(rest))
+    }
+
     async fn until_closing(&self) {
         loop {
             let changed = self.changed.notified();
-            let at = *self.locks_at.lock();
-            let rest = at.left();
-            let idle = self.window.idle.map(|idle| idle.saturating_sub(self.vault.idle()));
-            let wait = idle.map_or(rest, |idle| idle.min(rest));
+            let wait = self.rest();
             if wait.is_zero() {
                 return;
             }

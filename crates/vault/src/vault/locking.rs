@@ -77,14 +77,22 @@ impl Vault {
     /// Wipes the key, as a timer does. Gives whether a code of the operator's authenticator app
     /// can open the vault again.
     pub async fn relock(&self) -> Result<bool, Error> {
+        Ok(self.relock_if(|| true).await?.unwrap_or(false))
+    }
+
+    /// As [`Vault::relock`], if its time is over, which is asked when nobody can open it meanwhile; nothing where it is not.
+    pub async fn relock_if(&self, is_over: impl FnOnce() -> bool) -> Result<Option<bool>, Error> {
         let locks = lock(&self.reopening.codes).locks;
         if self.is_open() {
             let secret = self.totp_secret().await?.map(Arc::new);
             let mut codes = lock(&self.reopening.codes);
+            if !is_over() {
+                return Ok(None);
+            }
             codes.secret = secret.filter(|_| codes.locks == locks);
             self.close(&mut codes);
         }
-        Ok(lock(&self.reopening.codes).secret.is_some())
+        Ok(Some(lock(&self.reopening.codes).secret.is_some()))
     }
 
     /// Wipes the key, as a human does: no code opens the vault again.
@@ -100,6 +108,17 @@ impl Vault {
     /// Fails with [`Code::TotpUnavailable`] when no code can, else as [`TotpGate::check`] does. An
     /// open vault stays open, and the code is judged all the same.
     pub async fn reopen(&self, code: &str, now: Timestamp, clock: Duration) -> Result<(), Error> {
+        self.reopen_with(code, now, clock, || ()).await
+    }
+
+    /// As [`Vault::reopen`], and calls `opening` when it will be open, before anybody can see that it is.
+    pub async fn reopen_with(
+        &self,
+        code: &str,
+        now: Timestamp,
+        clock: Duration,
+        opening: impl FnOnce(),
+    ) -> Result<(), Error> {
         let (secret, locks) = {
             let codes = lock(&self.reopening.codes);
             (codes.secret.clone().ok_or(Code::TotpUnavailable)?, codes.locks)
@@ -116,6 +135,7 @@ impl Vault {
         if codes.locks != locks {
             return Err(Code::TotpUnavailable.into());
         }
+        opening();
         *self.key.0.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(key));
         self.last_use.now();
         Ok(())

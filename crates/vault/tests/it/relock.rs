@@ -82,8 +82,16 @@ async fn a_code_reopens_what_a_timer_locked(engine: Engine) {
         assert_eq!(code(wrong), Code::TotpWrong);
     }
     let right = app.code(at(60));
-    assert_eq!(code(vault.reopen(&right, at(60), clock(7)).await), Code::TotpClosed);
-    vault.reopen(&right, at(60), clock(67)).await.unwrap();
+    let unused = || panic!("it does not open");
+    let early = vault.reopen_with(&right, at(60), clock(7), unused).await;
+    assert_eq!(code(early), Code::TotpClosed);
+    // Whoever sees it open finds in place what its opener has put there.
+    let mut was_open = true;
+    let opening = || was_open = vault.is_open();
+    vault.reopen_with(&right, at(60), clock(67), opening).await.unwrap();
+    assert!(!was_open && vault.is_open());
+    assert_eq!((vault.relock_if(|| false).await.unwrap(), vault.is_open()), (None, true));
+    assert_eq!((vault.relock_if(|| true).await.unwrap(), vault.is_open()), (Some(true), false));
 }
 
 /// What the broker does by itself is no use: a store that nobody uses locks all the same.
