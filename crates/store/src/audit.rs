@@ -50,8 +50,8 @@ pub use self::{
     verify::{Fit, LogError, TamperedAt, VerifiedChain},
 };
 pub(crate) use self::{
-    head::{Known, seal_head},
-    writer::told as told_unwritten,
+    head::seal_head,
+    writer::{NewEnd, told as told_unwritten},
 };
 use self::{
     ids::Ids,
@@ -143,17 +143,16 @@ impl AuditLog {
         connection: &mut Connection,
         chain: &OwnChain,
         drafts: Vec<Draft>,
-    ) -> Result<Known, StoreError> {
+    ) -> Result<NewEnd, StoreError> {
         let outlines = drafts.into_iter().map(|draft| self.0.ids.outline(draft)).collect();
-        let known = self.0.known.lock().clone();
         let sealer = self.0.sealer.as_deref();
-        let placed = writer::place(connection, chain, sealer, known, outlines).await;
+        let placed = writer::place(connection, chain, sealer, &self.0.known, outlines).await;
         placed.map(|(_, end)| end).map_err(|failed| StoreError::Unrecorded(Box::new(failed.0)))
     }
 
     /// Takes note of where entries end that were written in a transaction, which is committed now.
-    pub(crate) fn know(&self, end: Known) {
-        *self.0.known.lock() = Some(end);
+    pub(crate) fn know(&self, end: NewEnd) {
+        self.0.known.note(end);
     }
 }
 

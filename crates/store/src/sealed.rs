@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use keyless_core::{SecretPath, audit::Draft};
 
 use crate::{
-    audit::{self, AuditLog, HeadSealer, Known},
+    audit::{self, AuditLog, HeadSealer, NewEnd},
     engine::{Connection, LARGEST, Lock, Query, Row, Transaction, query, query_owned},
     store::{OwnChain, Store, StoreError},
 };
@@ -114,7 +114,7 @@ pub struct Writing {
     chain: Arc<OwnChain>,
     seals: bool,
     /// What is told of it in the log.
-    told: Option<(AuditLog, Known)>,
+    told: Option<(AuditLog, NewEnd)>,
 }
 
 impl Store {

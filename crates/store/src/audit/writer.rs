@@ -54,7 +54,23 @@ pub(super) struct Writer {
 }
 
 /// Where the last entries that this process committed end; the next have to come behind them.
-pub(super) type LastKnown = Mutex<Option<Known>>;
+#[derive(Default)]
+pub(super) struct LastKnown(Mutex<Ends>);
+
+#[derive(Default)]
+struct Ends {
+    /// Turns that were had to write behind the chain's end.
+    turns: u64,
+    last: Option<NewEnd>,
+}
+
+/// Where entries end once their transaction is committed.
+#[derive(Clone, Debug)]
+pub(crate) struct NewEnd {
+    known: Known,
+    /// Greater than those of all that were written before.
+    turn: u64,
+}
 
 /// Why a group was not written, and the group.
 pub(super) struct Failed(pub(super) StoreError, Vec<Outline>);
@@ -127,17 +143,33 @@ impl Writer {
                 Err(error) => return Err(Failed(error, outlines)),
             };
         let sealer = self.sealer.as_deref();
-        let known = self.known.lock().clone();
         let connection = transaction.connection();
-        let (entries, end) = place(connection, &self.chain, sealer, known, outlines).await?;
+        let (entries, end) = place(connection, &self.chain, sealer, &self.known, outlines).await?;
         match transaction.commit().await {
             Ok(()) => {
-                *self.known.lock() = Some(end);
+                self.known.note(end);
                 // Should it fail, the next start of a process here begins another chain.
                 let _ = self.chain.begin();
                 Ok(entries)
             }
             Err(error) => Err(Failed::withdrawn(error, entries)),
+        }
+    }
+}
+
+impl LastKnown {
+    /// A turn for who has the chain's lock, and the end that it has to come behind.
+    fn turn(&self) -> (u64, Option<Known>) {
+        let mut ends = self.0.lock();
+        ends.turns += 1;
+        (ends.turns, ends.last.as_ref().map(|last| last.known.clone()))
+    }
+
+    /// Takes note of an end that is committed. Who had a turn before may come here after: the last one's end stays.
+    pub(super) fn note(&self, end: NewEnd) {
+        let mut ends = self.0.lock();
+        if ends.last.as_ref().is_none_or(|last| last.turn < end.turn) {
+            ends.last = Some(end);
         }
     }
 }
@@ -154,9 +186,10 @@ pub(super) async fn place(
     connection: &mut Connection,
     chain: &OwnChain,
     sealer: Option<&dyn HeadSealer>,
-    known: Option<Known>,
+    known: &LastKnown,
     outlines: Vec<Outline>,
-) -> Result<(Vec<Pending>, Known), Failed> {
+) -> Result<(Vec<Pending>, NewEnd), Failed> {
+    let (turn, known) = known.turn();
     let end = head::read(&mut *connection, chain, sealer, known.as_ref()).await;
     let End { chain: mut links, accepted, key } = match end {
         Ok(end) => end,
@@ -169,7 +202,7 @@ pub(super) async fn place(
     let mut entries: Vec<Pending> = outlines.into_iter().map(place).collect();
     let vouched = sealer.zip(key.map(|key| key.id));
     match insert(connection, chain, &mut entries, vouched).await {
-        Ok(()) => Ok((entries, Known { end: links, accepted })),
+        Ok(()) => Ok((entries, NewEnd { known: Known { end: links, accepted }, turn })),
         Err(error) => Err(Failed::withdrawn(error, entries)),
     }
 }
@@ -244,4 +277,31 @@ pub(crate) fn told(error: &StoreError) -> Error {
         _ => "the store can't be written",
     };
     Error::with(Code::AuditUnavailable, SafeText::words(words))
+}
+
+#[cfg(test)]
+mod tests {
+    use keyless_core::audit::Chain;
+
+    use super::*;
+
+    /// One commits, the next commits and says so first.
+    #[test]
+    fn the_end_that_was_written_last_stays_known() {
+        let ends = LastKnown::default();
+        let end = |turn, entry| {
+            let known = Known { end: Chain::genesis(), accepted: Some((entry, String::new())) };
+            NewEnd { known, turn }
+        };
+        let ((first, none), (second, _)) = (ends.turn(), ends.turn());
+        assert_eq!(none, None);
+        let last = end(second, 11);
+        ends.note(last.clone());
+        ends.note(end(first, 10));
+        let (third, known) = ends.turn();
+        assert_eq!(known, Some(last.known));
+        // Where a break was accepted an end may lie before one that was known.
+        ends.note(end(third, 9));
+        assert_eq!(ends.turn().1, Some(end(third, 9).known));
+    }
 }
