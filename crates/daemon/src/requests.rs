@@ -121,9 +121,10 @@ impl Requests {
     ) -> Result<Request, Error> {
         for _ in 0..DRAWS {
             let request = make(draw()?);
-            // First: whoever asks may be gone the moment after, and no dialog opens that is not on record.
-            self.record(Action::Ask, &request, agent("mcp", &request.session)).await?;
-            match self.store.insert_request(&self.sealed(request.clone())).await {
+            // Together: no dialog opens that is not on record, and what is on record was asked.
+            let entry = entry(Action::Ask, &request, agent("mcp", &request.session));
+            let told = Told::in_log(&self.log, vec![entry]);
+            match self.store.insert_request(&self.sealed(request.clone()), told).await {
                 Ok(()) => {
                     self.changed.notify_waiters();
                     return Ok(request);
@@ -152,7 +153,8 @@ impl Requests {
     ) -> RequestId {
         let full_id = FullRequestId::from_random((u128::from(number) << 80).to_be_bytes());
         let request = Request::new(full_id, path, asked, session, None, Timestamp::now());
-        self.store.insert_request(&self.sealed(request.clone())).await.unwrap();
+        let row = self.sealed(request.clone());
+        self.store.insert_request(&row, Told::nothing()).await.unwrap();
         self.changed.notify_waiters();
         request.id
     }

@@ -50,11 +50,11 @@ impl RequestRow {
 }
 
 impl Store {
-    /// Records a request; [`StoreError::Taken`] when one of the same name is kept, by whichever broker of this store. On disk when this returns.
-    pub async fn insert_request(&self, row: &RequestRow) -> Result<(), StoreError> {
+    /// Records a request; [`StoreError::Taken`] when one of the same name is kept, by whichever broker of this store; then nothing is told. On disk when this returns.
+    pub async fn insert_request(&self, row: &RequestRow, told: Told<'_>) -> Result<(), StoreError> {
         let Request { id, full_id, path, asked, session, created_at, expires_at, settled } =
             &row.request;
-        query_owned(format!(
+        let insert = query_owned(format!(
             "INSERT INTO requests ({COLUMNS}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)"
         ))
         .bind(id.as_str())
@@ -65,10 +65,8 @@ impl Store {
         .bind(expires_at.to_string())
         .bind(settled.as_ref().map(json))
         .bind(&row.seal)
-        .bind(full_id.as_ref().map(FullRequestId::as_str))
-        .execute(&self.pool)
-        .await?;
-        Ok(())
+        .bind(full_id.as_ref().map(FullRequestId::as_str));
+        self.run_told(insert, told).await.map(drop)
     }
 
     /// Puts `new` in the place of `old`; `false` when somebody was faster.

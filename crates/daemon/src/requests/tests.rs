@@ -54,6 +54,7 @@ async fn a_name_that_another_request_shows_is_drawn_anew() {
     assert_eq!(requests.all().await.unwrap(), [before, new]);
     let ever_taken = requests.admit(make, || id(same_name)).await.unwrap_err();
     assert_eq!(ever_taken.code(), Code::Internal);
+    assert_eq!(entries(&scene).await, 2, "what was not asked is not in the log");
 }
 
 /// A clock that is set back makes nothing wait again.
@@ -108,7 +109,8 @@ async fn a_request_from_before_there_were_128_bits_is_answered_as_ever() {
     let Request { id, path, asked, session, created_at, expires_at, settled, .. } = &old;
     let all = (id, path, session, asked, created_at, expires_at, settled);
     let seal = requests.voucher.seal(&serde_json::to_vec(&all).unwrap());
-    scene.vault.store().insert_request(&RequestRow { request: old.clone(), seal }).await.unwrap();
+    let row = RequestRow { request: old.clone(), seal };
+    scene.vault.store().insert_request(&row, Told::nothing()).await.unwrap();
     let settled = requests.settle(&old.id, Decision::Cancel).await.unwrap();
     assert_eq!(settled.status(Timestamp::now()), Status::Cancelled);
 }

@@ -41,7 +41,7 @@ async fn a_request_survives_a_restart(engine: Engine) {
     let scene = Scene::new(engine).await;
     let rows = [row(1, b"one"), row(3, b"of before")];
     for asked in &rows {
-        scene.store.insert_request(asked).await.unwrap();
+        scene.store.insert_request(asked, Told::nothing()).await.unwrap();
     }
     scene.store.close().await;
     let again = scene.opened_again().await;
@@ -52,12 +52,12 @@ async fn a_request_survives_a_restart(engine: Engine) {
 
 async fn an_id_is_given_once(engine: Engine) {
     let scene = Scene::new(engine).await;
-    scene.store.insert_request(&row(1, b"one")).await.unwrap();
+    scene.store.insert_request(&row(1, b"one"), Told::nothing()).await.unwrap();
     // Another identity of the same name is refused too: people would see no difference.
     let mut second = row(1, b"two");
     second.request.full_id = FullRequestId::parse("01010101010100000000000000000000");
     assert_eq!(second.request.full_id.as_ref().unwrap().name(), second.request.id);
-    let second = scene.store.insert_request(&second).await;
+    let second = scene.store.insert_request(&second, Told::nothing()).await;
     assert!(matches!(second, Err(StoreError::Taken(_))), "{second:?}");
     assert_eq!(scene.store.requests().await.unwrap(), [row(1, b"one")]);
 }
@@ -65,7 +65,7 @@ async fn an_id_is_given_once(engine: Engine) {
 async fn of_two_answers_one_wins(engine: Engine) {
     let scene = Scene::new(engine).await;
     let asked = row(1, b"pending");
-    scene.store.insert_request(&asked).await.unwrap();
+    scene.store.insert_request(&asked, Told::nothing()).await.unwrap();
     let once = answered(&asked, Decision::AllowOnce, b"once");
     let denied = answered(&asked, Decision::Deny, b"denied");
     let other = scene.opened_again().await;
@@ -81,7 +81,7 @@ async fn of_two_answers_one_wins(engine: Engine) {
 async fn they_are_listed_by_age_and_swept(engine: Engine) {
     let scene = Scene::new(engine).await;
     for number in [3, 1, 2] {
-        scene.store.insert_request(&row(number, b"x")).await.unwrap();
+        scene.store.insert_request(&row(number, b"x"), Told::nothing()).await.unwrap();
     }
     scene.behind_its_back("UPDATE requests SET asked = '{' WHERE id = 'prov-020202020202'").await;
     let ids = |rows: Vec<RequestRow>| {
