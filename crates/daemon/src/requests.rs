@@ -20,7 +20,7 @@ use keyless_core::{
     audit::{Action, Agent, Detail, Draft, Outcome, Target},
 };
 use keyless_store::{AuditLog, RequestRow, Store, StoreError, Told};
-use keyless_vault::{Vault, Voucher};
+use keyless_vault::{Moment, Vault, Voucher};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, futures::Notified};
 
@@ -50,6 +50,13 @@ enum Kept {
     Written,
 }
 
+/// A request that is over, whatever the store has of it.
+struct Over {
+    kept: Kept,
+    /// When it could not count any more, were it not over.
+    until: Moment,
+}
+
 /// What agents have asked, and what a person has said.
 pub(crate) struct Requests {
     store: Store,
@@ -58,7 +65,7 @@ pub(crate) struct Requests {
     /// Held while one is recorded, so that two who ask the same at once find each other.
     asking: tokio::sync::Mutex<()>,
     pace: Mutex<Pace>,
-    over: Mutex<HashMap<Identity, Kept>>,
+    over: Mutex<HashMap<Identity, Over>>,
     taken_back: AtomicU64,
     changed: Notify,
 }
@@ -335,12 +342,13 @@ impl Requests {
     async fn put_over(&self, row: &RequestRow, over: &Request) -> Result<bool, Error> {
         {
             let mut known = self.over.lock();
-            match known.get(&identity(over)) {
+            match known.get(&identity(over)).map(|known| known.kept) {
                 Some(Kept::Written) => return Ok(false),
                 // Whoever tried before was told that it could not be written.
                 Some(Kept::Owed) => {}
                 None => {
-                    known.insert(identity(over), Kept::Owed);
+                    let until = Moment::now() + could_count_for(over, Timestamp::now());
+                    known.insert(identity(over), Over { kept: Kept::Owed, until });
                     self.taken_back.fetch_add(1, Ordering::AcqRel);
                 }
             }
@@ -348,7 +356,9 @@ impl Requests {
         // Whether or not it can be put on record: what is taken back is taken back.
         let new = self.sealed(over.clone());
         let won = self.store.replace_request(row, &new, Told::nothing()).await?;
-        self.over.lock().insert(identity(over), Kept::Written);
+        if let Some(known) = self.over.lock().get_mut(&identity(over)) {
+            known.kept = Kept::Written;
+        }
         self.changed.notify_waiters();
         Ok(won)
     }
@@ -408,7 +418,7 @@ impl Requests {
     }
 
     fn correct_if(&self, row: &mut RequestRow, counts: impl Fn(Kept) -> bool) {
-        if self.over.lock().get(&identity(&row.request)).is_some_and(|kept| counts(*kept)) {
+        if self.over.lock().get(&identity(&row.request)).is_some_and(|over| counts(over.kept)) {
             row.request = row.request.over();
         }
     }
@@ -426,7 +436,13 @@ impl Requests {
         };
         let swept: Vec<_> =
             rows.iter().filter(|row| old(&row.request)).map(|row| row.request.id.clone()).collect();
+        self.forget_over(Moment::now());
         Ok(self.store.remove_requests(&swept).await?)
+    }
+
+    /// Forgets what could not count any more at `now`, were its row put back as it was before it was over.
+    fn forget_over(&self, now: Moment) {
+        self.over.lock().retain(|_, over| now < over.until);
     }
 
     async fn record(&self, action: Action, request: &Request, who: Agent) -> Result<(), Error> {
@@ -463,6 +479,14 @@ fn entry(action: Action, request: &Request, who: Agent) -> Draft {
 
 fn identity(request: &Request) -> Identity {
     (request.id.clone(), request.full_id.clone())
+}
+
+/// How long a request that is over now could count from now on as it was before: while it could be answered, and its
+/// answer used. Never less than it can be polled for.
+fn could_count_for(over: &Request, now: Timestamp) -> Duration {
+    let holds_until = over.settled.as_ref().and_then(|settled| settled.holds_until);
+    let end = over.expires_at.max(holds_until.unwrap_or(over.expires_at));
+    now.duration_until(end).max(KEPT).unsigned_abs()
 }
 
 fn draw() -> Result<FullRequestId, Error> {

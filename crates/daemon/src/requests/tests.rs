@@ -145,6 +145,27 @@ async fn what_is_taken_back_is_written_by_another_try() {
     assert_eq!(again.code(), Code::RequestSettled);
 }
 
+/// A row that was put back could count until then; what is remembered for longer only fills the memory.
+#[tokio::test]
+async fn what_is_over_is_remembered_while_it_could_count() {
+    let scene = Scene::new().await;
+    let requests = Requests::new(&scene.vault, scene.log.clone());
+    let path = SecretPath::parse("team/a/key").unwrap();
+    for (decision, minutes) in [(Decision::AllowSession, 8 * 60), (Decision::AllowOnce, 60)] {
+        let asked =
+            Asked::UseApproval { reason: "to look".to_owned(), deed: None, per_call: false };
+        let id = requests.ask("ses-1", Some(&path), asked, None).await.unwrap().id;
+        requests.settle(&id, decision).await.unwrap();
+        requests.take_back(&id).await.unwrap();
+        let remembered_in = |minutes| {
+            requests.forget_over(Moment::now() + Duration::from_mins(minutes));
+            requests.over.lock().len()
+        };
+        assert_eq!(remembered_in(minutes - 1), 1);
+        assert_eq!(remembered_in(minutes), 0);
+    }
+}
+
 /// Has another process do this at the store.
 fn sqlite(scene: &Scene, statement: &str) {
     let script = "import sqlite3, sys\nsqlite3.connect(sys.argv[1]).executescript(sys.argv[2])";
