@@ -4,10 +4,10 @@
 //! `ext::…` would be a command; both are refused before git is called, and `--` stands before every URL.
 
 use std::{
-    io::Read,
+    io::{self, Read as _},
     path::Path,
-    process::{Command, Stdio},
-    sync::mpsc::{self, Receiver},
+    process::{Child, Command, ExitStatus, Stdio},
+    sync::mpsc::{self, Receiver, Sender},
     thread,
     time::{Duration, Instant},
 };
@@ -16,6 +16,7 @@ use crate::{
     credentials,
     error::{Code, PackError, Result},
     paths::shown,
+    tree::MAX_FILE,
 };
 
 /// How long a call that stays on this machine may take.
@@ -24,6 +25,9 @@ const LOCAL: Duration = Duration::from_mins(1);
 const REMOTE: Duration = Duration::from_mins(5);
 /// How long what git printed may be on its way once it has ended.
 const LAST_WORDS: Duration = Duration::from_secs(5);
+/// How often it is looked whether git has ended, at first and later.
+const SHORTEST_LOOK: Duration = Duration::from_millis(1);
+const LONGEST_LOOK: Duration = Duration::from_millis(50);
 /// Ways to reach a repository that git itself carries, and that run no command of the URL's choice.
 const SCHEMES: &[&str] = &["https://", "http://", "ssh://", "git://", "git+ssh://", "file://"];
 
@@ -253,40 +257,55 @@ fn call(folder: &Path, arguments: &[&str], patience: Duration) -> Result<String>
     Ok(String::from_utf8_lossy(&output).into_owned())
 }
 
-/// What git printed, byte for byte.
+/// What git printed, byte for byte, as much as a module's file may have: a blob takes little room in a repository that others
+/// made, whatever comes of it.
 fn answer(folder: &Path, arguments: &[&str], patience: Duration) -> Result<Vec<u8>> {
     let mut command = prepared(folder, arguments);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(
         |error| match error.kind() {
-            std::io::ErrorKind::NotFound if folder.is_dir() => not_found(folder, arguments),
+            io::ErrorKind::NotFound if folder.is_dir() => not_found(folder, arguments),
             _ => PackError::io("run git in", folder, &error),
         },
     )?;
-    let (output, errors) = (drained(child.stdout.take()), drained(child.stderr.take()));
+    let mut streams = Streams::of(&mut child);
+    let status = until_ended(&mut child, &mut streams, patience);
+    // What git started may live on and hold the pipes: whoever waits for their end may wait for a silent server.
+    let is_done = status.is_some_and(|status| status.success());
+    let wanted = if is_done { Stream::Output } else { Stream::Errors };
+    let last = status.and_then(|_| streams.last_words(wanted));
+    let fault = |words: &str| failed(folder, arguments, words);
+    if last.as_deref().is_some_and(is_over) || streams.are_over() {
+        return Err(fault(&format!("it printed more than {} MiB", MAX_FILE >> 20)));
+    }
+    match (status, last) {
+        (Some(_), Some(output)) if is_done => Ok(output),
+        (Some(_), errors) if !is_done => {
+            Err(fault(String::from_utf8_lossy(&errors.unwrap_or_default()).trim()))
+        }
+        _ => Err(fault(&format!("no answer within {} s", patience.as_secs()))),
+    }
+}
+
+/// Waits until git has ended; ends it, and gives nothing, where it takes too long or prints too much.
+fn until_ended(child: &mut Child, streams: &mut Streams, patience: Duration) -> Option<ExitStatus> {
     let deadline = Instant::now() + patience;
-    let status = loop {
+    let mut pause = SHORTEST_LOOK;
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
         match child.try_wait() {
-            Ok(Some(status)) => break Some(status),
-            Ok(None) if Instant::now() < deadline => thread::sleep(Duration::from_millis(1)),
+            Ok(Some(status)) => return Some(status),
+            Ok(None) if !left.is_zero() && !streams.are_over() => {}
             _ => {
                 let _ = child.kill();
                 let _ = child.wait();
-                break None;
+                return None;
             }
         }
-    };
-    // What git started may live on and hold the pipes: whoever waits for their end may wait for a silent server.
-    let output = match status {
-        None => None,
-        Some(status) if status.success() => output.recv_timeout(LAST_WORDS).ok(),
-        Some(_) => {
-            let errors = errors.recv_timeout(LAST_WORDS).unwrap_or_default();
-            return Err(failed(folder, arguments, String::from_utf8_lossy(&errors).trim()));
+        // It mostly ends as its streams do, but what it started may hold these for longer.
+        if !streams.read_within(pause.min(left)) {
+            pause = (pause * 2).min(LONGEST_LOOK);
         }
-    };
-    output.ok_or_else(|| {
-        failed(folder, arguments, &format!("no answer within {} s", patience.as_secs()))
-    })
+    }
 }
 
 fn prepared(folder: &Path, arguments: &[&str]) -> Command {
@@ -307,17 +326,76 @@ fn prepared(folder: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// Reads a stream to its end, beside.
-fn drained(stream: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
-    let (told, read) = mpsc::channel();
+/// Which of git's streams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stream {
+    Errors,
+    Output,
+}
+
+/// What git's streams had, each once it is at its end or has had more than may be.
+struct Streams {
+    read: Receiver<(Stream, Vec<u8>)>,
+    /// Kept, so that who waits for the next waits for as long as it says.
+    _told: Sender<(Stream, Vec<u8>)>,
+    output: Option<Vec<u8>>,
+    errors: Option<Vec<u8>>,
+}
+
+impl Streams {
+    fn of(child: &mut Child) -> Self {
+        let (told, read) = mpsc::channel();
+        drain(Stream::Output, child.stdout.take(), told.clone());
+        drain(Stream::Errors, child.stderr.take(), told.clone());
+        Self { read, _told: told, output: None, errors: None }
+    }
+
+    /// Waits for the next to be read; `false` when none was.
+    fn read_within(&mut self, time: Duration) -> bool {
+        let Ok((stream, bytes)) = self.read.recv_timeout(time) else { return false };
+        *self.slot(stream) = Some(bytes);
+        true
+    }
+
+    /// What one had, where that comes soon.
+    fn last_words(&mut self, stream: Stream) -> Option<Vec<u8>> {
+        let deadline = Instant::now() + LAST_WORDS;
+        while self.slot(stream).is_none()
+            && self.read_within(deadline.saturating_duration_since(Instant::now()))
+        {}
+        self.slot(stream).take()
+    }
+
+    /// Whether one has had more than may be.
+    fn are_over(&self) -> bool {
+        [&self.output, &self.errors].into_iter().any(|read| read.as_deref().is_some_and(is_over))
+    }
+
+    fn slot(&mut self, stream: Stream) -> &mut Option<Vec<u8>> {
+        match stream {
+            Stream::Errors => &mut self.errors,
+            Stream::Output => &mut self.output,
+        }
+    }
+}
+
+fn is_over(bytes: &[u8]) -> bool {
+    bytes.len() as u64 > MAX_FILE
+}
+
+/// Reads a stream to its end, or until it has had more than may be, beside.
+fn drain(
+    which: Stream,
+    stream: Option<impl io::Read + Send + 'static>,
+    told: Sender<(Stream, Vec<u8>)>,
+) {
     thread::spawn(move || {
         let mut bytes = Vec::new();
-        if let Some(mut stream) = stream {
-            let _ = stream.read_to_end(&mut bytes);
+        if let Some(stream) = stream {
+            let _ = stream.take(MAX_FILE + 1).read_to_end(&mut bytes);
         }
-        told.send(bytes)
+        told.send((which, bytes))
     });
-    read
 }
 
 fn not_found(folder: &Path, arguments: &[&str]) -> PackError {
@@ -508,6 +586,27 @@ mod tests {
         let patience = Duration::from_secs(1);
         thread::spawn(move || told.send(show_within(&folder, "HEAD", "a", patience)));
         assert_eq!(answer.recv_timeout(Duration::from_secs(30)).expect("it ends"), None);
+    }
+
+    #[test]
+    fn a_blob_of_more_than_a_file_may_have_is_not_read() {
+        let home = tempfile::tempdir().unwrap();
+        let git = |arguments: &[&str]| {
+            let identity = ["-c", "user.name=t", "-c", "user.email=t@example.com"];
+            run(home.path(), &[&identity[..], arguments].concat()).unwrap()
+        };
+        git(&["init", "-q"]);
+        for (name, bytes) in [("most", MAX_FILE), ("more", MAX_FILE + 1)] {
+            let file = std::fs::File::create(home.path().join(name)).unwrap();
+            file.set_len(bytes).unwrap();
+        }
+        git(&["add", "."]);
+        git(&["commit", "-q", "-m", "a"]);
+        let length = show(home.path(), "HEAD", "most").map(|bytes| bytes.len() as u64);
+        assert_eq!(length, Some(MAX_FILE));
+        assert_eq!(show(home.path(), "HEAD", "more").map(|bytes| bytes.len()), None);
+        let error = run(home.path(), &["cat-file", "blob", "HEAD:more"]).unwrap_err();
+        assert!(error.message().ends_with("it printed more than 32 MiB"), "{error:?}");
     }
 
     #[test]
