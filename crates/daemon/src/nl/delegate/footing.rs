@@ -142,9 +142,7 @@ impl NlService {
             if !theirs || shown.state != GrantState::Active {
                 continue;
             }
-            let is_current = |one: &Permission| {
-                one.conditions.valid_from <= now && now <= one.conditions.valid_until
-            };
+            let is_current = |one: &Permission| one.conditions.is_in_time(now);
             let permissions = grant.permissions.into_iter().filter(is_current);
             current.extend(permissions.map(|one| (grant.grant_id.clone(), one)));
         }
