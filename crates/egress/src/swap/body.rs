@@ -281,9 +281,10 @@ impl Swap {
         framing: Framing,
     ) -> Result<zeroize::Zeroizing<Vec<u8>>, Error> {
         let found = self.ledger()?.table().spelling(pattern);
-        let mut spelled = zeroize::Zeroizing::new(Vec::new());
         let value = self.values.open(found.secret)?;
-        self.escape.for_spelling(found.spelling).write(value, &mut spelled);
+        let escape = self.escape.for_spelling(found.spelling);
+        let mut spelled = zeroize::Zeroizing::new(Vec::with_capacity(escape.length(value)));
+        escape.write(value, &mut spelled);
         self.bound.check(found.text.len(), spelled.len())?;
         if framing == Framing::Kept && spelled.len() != found.text.len() {
             let detail = "the value changed its length in the middle of the request".into();

@@ -4,8 +4,6 @@ use http::{HeaderMap, header};
 use zeroize::Zeroizing;
 
 const HEX: &[u8; 16] = b"0123456789ABCDEF";
-/// No byte becomes more: `\u0001`.
-const LONGEST: usize = 6;
 
 /// The spelling that a place asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,20 +62,48 @@ impl Escape {
 
     /// The same within so many strings, each in the text of the one around it.
     pub(super) fn write_within(self, strings: u32, value: &[u8], out: &mut Vec<u8>) {
-        if strings < 2 {
-            return self.write(value, out);
+        self.outermost(strings, value, |inner| self.write(inner, out));
+    }
+
+    /// How many bytes [`Self::write`] appends.
+    pub(super) fn length(self, value: &[u8]) -> usize {
+        match self {
+            Self::Json => value.iter().map(|byte| json_length(*byte)).sum(),
+            Self::Percent => value.iter().map(|byte| percent_length(*byte)).sum(),
+            Self::Raw => value.len(),
         }
+    }
+
+    /// How many bytes [`Self::write_within`] appends.
+    pub(super) fn length_within(self, strings: u32, value: &[u8]) -> usize {
+        self.outermost(strings, value, |inner| self.length(inner))
+    }
+
+    /// Gives `last` what stands in the outermost string: the value, spelled for all those within.
+    fn outermost<T>(self, strings: u32, value: &[u8], last: impl FnOnce(&[u8]) -> T) -> T {
         let inner = (1..strings).fold(None::<Zeroizing<Vec<u8>>>, |inner, _| {
             Some(escaped(self, inner.as_ref().map_or(value, |inner| inner)))
         });
-        self.write(inner.as_ref().map_or(value, |inner| inner), out);
+        last(inner.as_ref().map_or(value, |inner| inner))
     }
 }
 
 fn escaped(escape: Escape, value: &[u8]) -> Zeroizing<Vec<u8>> {
-    let mut out = Zeroizing::new(Vec::with_capacity(value.len() * LONGEST));
+    let mut out = Zeroizing::new(Vec::with_capacity(escape.length(value)));
     escape.write(value, &mut out);
     out
+}
+
+fn json_length(byte: u8) -> usize {
+    match byte {
+        b'"' | b'\\' => 2,
+        0x00..=0x1f => 6,
+        _ => 1,
+    }
+}
+
+fn percent_length(byte: u8) -> usize {
+    if is_unreserved(byte) { 1 } else { 3 }
 }
 
 fn write_json(byte: u8, out: &mut Vec<u8>) {
@@ -106,4 +132,25 @@ pub(super) fn is_unreserved(byte: u8) -> bool {
 
 fn hex(byte: u8) -> [u8; 2] {
     [HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_spelling_is_as_long_as_it_was_said_to_be() {
+        let every: Vec<u8> = (0..=u8::MAX).collect();
+        for escape in [Escape::Json, Escape::Percent, Escape::Raw] {
+            for strings in 0..=4 {
+                let mut out = Vec::new();
+                escape.write_within(strings, &every, &mut out);
+                assert_eq!(
+                    out.len(),
+                    escape.length_within(strings, &every),
+                    "{escape:?} {strings}"
+                );
+            }
+        }
+    }
 }

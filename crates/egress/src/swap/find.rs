@@ -83,7 +83,13 @@ pub(super) fn splice(
     finds: &[Find],
     values: &Values,
 ) -> Result<Zeroizing<Vec<u8>>, Error> {
-    let mut out = Zeroizing::new(Vec::with_capacity(text.len() + finds.len() * 64));
+    // Room for all of it: what outgrows its room leaves a copy behind that nobody wipes.
+    let mut room = text.len();
+    for found in finds {
+        let value = values.open(found.secret)?;
+        room = room - found.range.len() + found.escape.length_within(found.strings, value);
+    }
+    let mut out = Zeroizing::new(Vec::with_capacity(room));
     let mut done = 0;
     for found in finds {
         out.extend_from_slice(&text[done..found.range.start]);

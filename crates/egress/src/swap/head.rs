@@ -80,11 +80,14 @@ impl Head {
     }
 
     fn spliced_uri(&self, values: &Values, uri: &Uri) -> Result<Uri, Error> {
-        let mut target = splice(uri.path().as_bytes(), &self.path, values)?;
-        if let Some(query) = uri.query() {
-            target.push(b'?');
-            target.extend_from_slice(&splice(query.as_bytes(), &self.query, values)?);
-        }
+        let path = splice(uri.path().as_bytes(), &self.path, values)?;
+        let target = match uri.query() {
+            None => path,
+            Some(query) => {
+                let query = splice(query.as_bytes(), &self.query, values)?;
+                Zeroizing::new([&path[..], b"?", &query[..]].concat())
+            }
+        };
         let mut parts = uri.clone().into_parts();
         let target = PathAndQuery::try_from(target.as_slice());
         parts.path_and_query = Some(target.map_err(|_| unfit("the target"))?);

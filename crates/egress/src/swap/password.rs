@@ -40,3 +40,27 @@ pub(crate) async fn swap_password(
     let values = ledger.release().await?;
     splice(password, &finds, &values)
 }
+
+#[cfg(test)]
+mod tests {
+    use keyless_core::PlaceholderForm;
+
+    use super::*;
+    use crate::swap::testing::{Bench, authority, route, rule, run};
+
+    /// What outgrows its room leaves its beginning behind where nobody wipes it.
+    #[test]
+    fn a_value_is_put_where_all_of_it_has_room() {
+        let value = "0123456789abcdef".repeat(75);
+        let rule = rule("api.test", &Location::ALL);
+        let bench = Bench::new(vec![("a", &value, rule, PlaceholderForm::Default)]);
+        let password = format!("{0}-{0}", bench.placeholder(0));
+        let swapped = run(async {
+            let authority = authority("api.test:443");
+            swap_password(&bench.table, &route(&authority), "db", password.as_bytes()).await
+        })
+        .unwrap();
+        assert_eq!(swapped.as_slice(), format!("{value}-{value}").as_bytes());
+        assert_eq!(swapped.capacity(), swapped.len());
+    }
+}
