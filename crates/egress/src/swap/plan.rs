@@ -14,6 +14,7 @@ use http::{HeaderMap, HeaderValue, Version, header, request::Parts};
 use http_body::Body;
 use http_body_util::BodyExt as _;
 use keyless_core::{Code, Error, Location};
+use zeroize::Zeroizing;
 
 use super::{
     Route,
@@ -318,14 +319,15 @@ impl Whole {
             return Ok(SwapBody::whole(sent, trailers));
         }
         room.take(longer)?;
-        let swapped = match decoded {
-            None => splice(&sent, &finds, values)?.to_vec(),
+        let swapped: Zeroizing<Vec<u8>> = match decoded {
+            None => splice(&sent, &finds, values)?,
             Some((plain, mut recoder)) => {
                 let plain = splice(&plain, &finds, values)?;
-                let mut coded = Vec::with_capacity(sent.len() + 64);
-                recoder.encode(&plain, &mut coded).map_err(|error| refused(&error))?;
-                recoder.finish(&mut coded).map_err(|error| refused(&error))?;
-                coded
+                // Each fills a buffer of its own, once: one that grew would leave a copy behind unwiped.
+                let (mut most, mut end) = (Zeroizing::default(), Zeroizing::default());
+                recoder.encode(&plain, &mut most).map_err(|error| refused(&error))?;
+                recoder.finish(&mut end).map_err(|error| refused(&error))?;
+                Zeroizing::new([&most[..], &end[..]].concat())
             }
         };
         headers.insert(header::CONTENT_LENGTH, swapped.len().into());
