@@ -121,7 +121,8 @@ impl Dialer {
     /// Whether no descriptor was free, and some may be now.
     fn has_made_room(&self) -> bool {
         let Some(make_room) = &self.make_room else { return false };
-        let is_full = can_be_bound(Ipv4Addr::LOCALHOST.into()).is_err();
+        let tried = can_be_bound(Ipv4Addr::LOCALHOST.into());
+        let is_full = tried.is_err_and(|error| no_descriptor_is_free(&error));
         if is_full {
             make_room();
         }
@@ -228,20 +229,34 @@ impl Pinned {
 
 /// Any internal address among the answers refuses them all.
 fn judge(addresses: &[SocketAddr]) -> Result<(), Error> {
-    match addresses.iter().map(SocketAddr::ip).find(|ip| is_internal(*ip)) {
-        Some(address) => Err(Error::with(Code::InternalDestination, lies_inside(address))),
+    match addresses.iter().find_map(|address| objection(address.ip())) {
+        Some(objection) => Err(Error::with(Code::InternalDestination, objection)),
         None => Ok(()),
     }
 }
 
 /// Whether an address is of a kind that is internal, or this machine's own.
 pub(crate) fn is_internal(address: IpAddr) -> bool {
-    zone_of(address) == Zone::Internal || is_ours(address)
+    objection(address).is_some()
+}
+
+/// Why an address counts as internal, if it does. What could not be tried may not be taken for somebody else's.
+fn objection(address: IpAddr) -> Option<SafeText> {
+    if zone_of(address) == Zone::Internal {
+        return Some(lies_inside(address));
+    }
+    match is_ours(address) {
+        Ok(is_ours) => is_ours.then(|| lies_inside(address)),
+        Err(error) => {
+            let words = SafeText::words("whether ").and(address).and(" is this machine's own ");
+            Some(words.and("could not be tried by binding a UDP socket to it: ").and(error.kind()))
+        }
+    }
 }
 
 /// Whether an interface of this machine has the address, as nothing else lets it be bound: a public one leads to what
 /// listens here, behind whatever guards it from outside.
-fn is_ours(address: IpAddr) -> bool {
+fn is_ours(address: IpAddr) -> io::Result<bool> {
     /// Where the kernel lets anything be bound (`ip_nonlocal_bind`), which says nothing then: addresses for documentation
     /// are nobody's.
     static ANY_CAN_BE: LazyLock<[bool; 2]> = LazyLock::new(|| {
@@ -251,19 +266,23 @@ fn is_ours(address: IpAddr) -> bool {
         ];
         nobodys.map(|address| can_be_bound(address).unwrap_or(false))
     });
-    match can_be_bound(address) {
-        Ok(can_be) => can_be && !ANY_CAN_BE[usize::from(address.is_ipv6())],
-        // Who takes all descriptors up may not have one taken for somebody else's.
-        Err(_) => true,
-    }
+    Ok(can_be_bound(address)? && !ANY_CAN_BE[usize::from(address.is_ipv6())])
 }
 
-/// Fails where no descriptor is free to try it with.
+/// Fails where that could not be tried: no descriptor or port is free, or a policy of the system forbids it.
 fn can_be_bound(address: IpAddr) -> io::Result<bool> {
-    match UdpSocket::bind((address, 0)) {
-        Ok(_) => Ok(true),
-        Err(error) if no_descriptor_is_free(&error) => Err(error),
-        Err(_) => Ok(false),
+    tells(UdpSocket::bind((address, 0)).map(drop))
+}
+
+/// What an attempt to bind an address says of it. Only that no interface has it, or that the machine knows no such
+/// family, says that it is not ours.
+fn tells(bound: io::Result<()>) -> io::Result<bool> {
+    use rustix::io::Errno;
+
+    let Err(error) = bound else { return Ok(true) };
+    match Errno::from_io_error(&error) {
+        Some(Errno::ADDRNOTAVAIL | Errno::AFNOSUPPORT | Errno::PFNOSUPPORT) => Ok(false),
+        _ => Err(error),
     }
 }
 
@@ -340,9 +359,9 @@ mod tests {
 
     #[test]
     fn a_machines_own_addresses_are_told_from_others() {
-        assert!(is_ours("127.0.0.1".parse().unwrap()));
+        assert!(is_ours("127.0.0.1".parse().unwrap()).unwrap());
         for others in ["8.8.8.8", "192.0.2.1", "2606:4700::1"] {
-            assert!(!is_ours(others.parse().unwrap()), "{others}");
+            assert!(!is_ours(others.parse().unwrap()).unwrap(), "{others}");
         }
     }
 
@@ -350,10 +369,30 @@ mod tests {
     #[test]
     fn without_a_free_descriptor_no_address_is_told_to_be_anothers() {
         let other = "8.8.8.8".parse().unwrap();
-        assert!(!is_ours(other));
+        assert!(!is_internal(other));
         let limit = rustix::process::Rlimit { current: Some(0), maximum: Some(0) };
         rustix::process::setrlimit(rustix::process::Resource::Nofile, limit).unwrap();
-        assert!(is_ours(other));
+        assert!(is_internal(other));
+        let told = objection(other).unwrap().to_string();
+        assert!(
+            told.starts_with("whether 8.8.8.8 is this machine's own could not be tried"),
+            "{told}"
+        );
+    }
+
+    #[test]
+    fn only_what_no_interface_has_is_told_to_be_anothers() {
+        use rustix::io::Errno;
+
+        let told = |errno: Errno| tells(Err(errno.into())).ok();
+        assert_eq!(tells(Ok(())).ok(), Some(true));
+        for no in [Errno::ADDRNOTAVAIL, Errno::AFNOSUPPORT] {
+            assert_eq!(told(no), Some(false), "{no}");
+        }
+        // A policy of the system, no port left, no descriptor, no memory: it was not tried.
+        for untried in [Errno::ACCESS, Errno::PERM, Errno::ADDRINUSE, Errno::MFILE, Errno::NOBUFS] {
+            assert_eq!(told(untried), None, "{untried}");
+        }
     }
 
     #[tokio::test]
