@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     fn found(value: &str, wanted: &Wanted) -> Result<usize, Code> {
-        let inherited = [Inherited { name: "TOKEN".to_owned(), value: value.to_owned() }];
+        let inherited = [Inherited { name: "TOKEN".to_owned(), value: value.to_owned().into() }];
         aliases(&inherited, wanted).map(|all| all.len()).map_err(|error| error.code())
     }
 

@@ -42,6 +42,7 @@ use crate::{
     session_broker::SessionBroker,
     tokens::{Grant, Tokens},
     values::Values,
+    wiped_text,
     withdrawal::Follower,
 };
 
@@ -112,7 +113,8 @@ pub struct Inherited {
     /// Its name.
     pub name: String,
     /// What it holds; may be a credential, so this has no `Debug`.
-    pub value: String,
+    #[serde(with = "wiped_text")]
+    pub value: Zeroizing<String>,
 }
 
 impl Broker {

@@ -15,7 +15,7 @@ const PROXY_SWITCHES: &[&str] =
 /// This process's environment, as a session is told of it.
 pub fn inherited() -> Vec<Inherited> {
     let text = |text: OsString| text.to_string_lossy().into_owned();
-    let pair = |(name, value)| Inherited { name: text(name), value: text(value) };
+    let pair = |(name, value)| Inherited { name: text(name), value: text(value).into() };
     std::env::vars_os().map(pair).collect()
 }
 

@@ -68,6 +68,7 @@ mod service_files;
 mod telemetry;
 mod traces;
 mod web;
+mod wiped_text;
 
 // What brings a project and a machine to it, and where there is no person
 pub mod ci;

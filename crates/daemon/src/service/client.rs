@@ -113,7 +113,7 @@ pub(super) async fn ask(socket: &Path) -> Asked {
 /// how long.
 pub async fn reopen(socket: &Path, code: &str, seconds: Option<u64>) -> Result<u64, Error> {
     let mut connection = connect_awake(socket).await?;
-    let asked = Call::Reopen { code: code.to_owned(), seconds };
+    let asked = Call::Reopen { code: code.to_owned().into(), seconds };
     match call(&mut connection, &asked).await? {
         Answer::Reopened { seconds } => Ok(seconds),
         other => Err(unexpected(&other)),

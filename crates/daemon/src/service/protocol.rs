@@ -4,11 +4,13 @@ use std::{ffi::OsString, path::PathBuf};
 
 use keyless_core::{Error, SecretPath, approval::WantedDeploy};
 use serde::{Deserialize, Serialize};
+use zeroize::Zeroizing;
 
 use crate::{
     broker::{Inherited, Variable, Wanted},
     deploys::{DeployBy, DeployWord},
     operator::counted,
+    wiped_text,
 };
 
 /// The longest line, in bytes: an environment may have megabytes.
@@ -57,7 +59,8 @@ pub(super) enum Call {
     /// Open a store that has locked itself.
     Reopen {
         /// A code of the operator's authenticator app.
-        code: String,
+        #[serde(with = "wiped_text")]
+        code: Zeroizing<String>,
         /// For at most so long.
         seconds: Option<u64>,
     },

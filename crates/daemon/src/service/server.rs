@@ -2,6 +2,7 @@
 
 mod caller;
 mod conversation;
+mod lines;
 mod own;
 mod sessions;
 

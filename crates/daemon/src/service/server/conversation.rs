@@ -1,6 +1,7 @@
 //! What is said on a connection of `agent.sock`, call by call.
 
 use std::{
+    collections::HashMap,
     path::PathBuf,
     sync::{Arc, atomic::Ordering},
     time::Duration,
@@ -8,16 +9,18 @@ use std::{
 
 use keyless_core::{Code, Error, SafeText, agent::Aid, nl_message::NlFault};
 use keyless_mcp::Secrets as _;
+use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 use tokio::{
-    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
+    io::{AsyncReadExt, AsyncWriteExt},
     net::UnixStream,
 };
 
 use super::{
-    super::protocol::{Answer, Call, MAX_LINE, OURS, Status, UNREADABLE_CALL},
+    super::protocol::{Answer, Call, OURS, Status, UNREADABLE_CALL},
     Service,
     caller::{Bound, Caller},
+    lines::Lines,
     sessions::DRAIN,
 };
 use crate::{
@@ -34,7 +37,7 @@ use crate::{
 pub(super) async fn converse(service: Arc<Service>, stream: UnixStream, bound: Option<Arc<Bound>>) {
     let peer = stream.peer_cred().ok().and_then(|peer| peer.pid());
     let (reader, mut writer) = stream.into_split();
-    let mut reader = BufReader::new(reader);
+    let mut lines = Lines::of(reader);
     let mut caller = Caller { session: None, agent: None, entered: None, bound, peer };
     let mut closing = service.closing.subscribe();
     // Where it is said that a session lasted until its end was wanted.
@@ -45,7 +48,7 @@ pub(super) async fn converse(service: Arc<Service>, stream: UnixStream, bound: O
             biased;
             () = caller.ended() => break,
             _ = closing.wait_for(|closing| *closing) => break,
-            line = next_line(&mut reader) => line,
+            line = lines.next() => line,
         };
         let Some(line) = line else {
             last_word = (*service.lock.borrow() == Locking::No).then_some(writer);
@@ -59,7 +62,7 @@ pub(super) async fn converse(service: Arc<Service>, stream: UnixStream, bound: O
                     break;
                 }
             };
-            let from = std::io::Cursor::new(line).chain(reader);
+            let from = std::io::Cursor::new(line).chain(lines.rest());
             tokio::select! {
                 biased;
                 () = caller.ended() => {}
@@ -103,16 +106,12 @@ pub(super) async fn converse(service: Arc<Service>, stream: UnixStream, bound: O
     }
 }
 
-async fn next_line(reader: &mut (impl AsyncBufReadExt + Unpin)) -> Option<Vec<u8>> {
-    let mut line = Vec::new();
-    let read = reader.take(MAX_LINE as u64).read_until(b'\n', &mut line).await;
-    (read.ok()? > 0 && line.ends_with(b"\n")).then_some(line)
-}
-
 /// A line that is one of the NL Protocol's messages.
 fn nl_message(line: &[u8]) -> Option<Map<String, Value>> {
-    let object: Map<String, Value> = serde_json::from_slice(line).ok()?;
-    object.contains_key("nl_version").then_some(object)
+    // Looked for first: what is none may hold an environment, which is not to be copied where nobody wipes it.
+    #[expect(clippy::zero_sized_map_values, reason = "there is no set that passes values over")]
+    let names: HashMap<String, IgnoredAny> = serde_json::from_slice(line).ok()?;
+    if names.contains_key("nl_version") { serde_json::from_slice(line).ok() } else { None }
 }
 
 impl Service {
