@@ -37,7 +37,7 @@ use std::{fmt, sync::Arc, thread};
 use aws_lc_rs::digest::{self, SHA256};
 use keyless_core::{
     Code, Error,
-    audit::{Draft, LogKeyId, Recorded},
+    audit::{Draft, LogKeyId, Outline, Recorded},
 };
 use tokio::{runtime, sync::oneshot};
 use zeroize::Zeroizing;
@@ -120,8 +120,16 @@ impl AuditLog {
     /// Leaves one entry to be written within about 20 ms. What was taken is kept and tried again until it
     /// is written; nothing is taken while the log can't be written or the queue is full.
     pub fn append_soon(&self, draft: Draft) -> Result<(), Error> {
-        let outline = self.0.ids.outline(draft);
-        self.0.queue.push_soon(Waiting { outline, reply: None })
+        self.offer(self.outline(draft)).map_err(|refused| refused.1)
+    }
+
+    /// The same of an entry that [`Self::outline`] wrote, which comes back with the reason where it is not taken.
+    pub fn offer(&self, entry: Outline) -> Result<(), Box<(Outline, Error)>> {
+        let waiting = Waiting { outline: entry, reply: None };
+        self.0.queue.push_soon(waiting).map_err(|refused| {
+            let (Waiting { outline: entry, .. }, why) = *refused;
+            Box::new((entry, why))
+        })
     }
 
     /// Whether an entry would be taken now.
@@ -153,6 +161,11 @@ impl AuditLog {
     /// Takes note of where entries end that were written in a transaction, which is committed now.
     pub(crate) fn know(&self, end: NewEnd) {
         self.0.known.note(end);
+    }
+
+    /// An entry as it will be written, but for its place in the chain.
+    pub fn outline(&self, draft: Draft) -> Outline {
+        self.0.ids.outline(draft)
     }
 }
 

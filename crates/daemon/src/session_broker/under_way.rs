@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use keyless_core::{
     Error, Location, SecretPath,
     approval::RequestId,
-    audit::{Detail, Draft, Outcome},
+    audit::{Detail, Draft, Outcome, Outline},
 };
 use keyless_egress::{Finished, RequestInfo};
 use keyless_store::AuditLog;
@@ -17,7 +17,7 @@ pub(super) struct UnderWay {
     /// What was released, by correlation id.
     uses: Mutex<HashMap<String, Uses>>,
     /// Entries about what is over, which the log did not take yet.
-    owed: Mutex<VecDeque<Draft>>,
+    owed: Mutex<VecDeque<Outline>>,
 }
 
 /// What was released to one request. A WebSocket is one, and may have a million messages: so each
@@ -103,30 +103,30 @@ impl UnderWay {
             ..Detail::default()
         };
         draft.secrets_used = uses.secrets;
-        if self.settle(log).is_ok() {
-            let _ = log.append_soon(draft);
-        } else {
-            // While the log takes nothing, nothing is released; so these stay few.
-            self.owed.lock().push_back(draft);
-        }
+        let mut owed = self.owed.lock();
+        owed.push_back(log.outline(draft));
+        // While the log takes nothing, nothing is released; so those that stay are few.
+        let _ = hand_over(&mut owed, |entry| log.offer(entry));
     }
 
     /// Hands the log what it is owed; an error while it takes nothing.
     pub(super) fn settle(&self, log: &AuditLog) -> Result<(), Error> {
         log.check()?;
-        hand_over(&mut self.owed.lock(), || log.check(), |draft| log.append_soon(draft))
+        hand_over(&mut self.owed.lock(), |entry| log.offer(entry))
     }
 }
 
-/// Gives what is owed, as long as it is taken; the rest stays owed.
+/// Gives what is owed, as long as it is taken; what comes back stays owed, in its place.
 fn hand_over<T>(
     owed: &mut VecDeque<T>,
-    is_taken: impl Fn() -> Result<(), Error>,
-    give: impl Fn(T) -> Result<(), Error>,
+    give: impl Fn(T) -> Result<(), Box<(T, Error)>>,
 ) -> Result<(), Error> {
-    while !owed.is_empty() {
-        is_taken()?;
-        owed.pop_front().map_or(Ok(()), &give)?;
+    while let Some(entry) = owed.pop_front() {
+        if let Err(refused) = give(entry) {
+            let (entry, why) = *refused;
+            owed.push_front(entry);
+            return Err(why);
+        }
     }
     Ok(())
 }
@@ -153,17 +153,20 @@ mod tests {
     #[test]
     fn what_a_full_log_does_not_take_stays_owed() {
         let (mut owed, taken) = (VecDeque::from([1, 2, 3, 4]), RefCell::new(Vec::new()));
-        let give = |one: i32| {
-            taken.borrow_mut().push(one);
-            Ok(())
+        // Whether there is room is known only once an entry is offered: others offer theirs meanwhile.
+        let give = |most: usize| {
+            let taken = &taken;
+            move |one: i32| {
+                if taken.borrow().len() >= most {
+                    return Err(Box::new((one, Code::AuditUnavailable.into())));
+                }
+                taken.borrow_mut().push(one);
+                Ok(())
+            }
         };
-        let room_for = |most: usize| {
-            let is_full = taken.borrow().len() >= most;
-            if is_full { Err(Code::AuditUnavailable.into()) } else { Ok(()) }
-        };
-        assert!(hand_over(&mut owed, || room_for(2), give).is_err());
+        assert!(hand_over(&mut owed, give(2)).is_err());
         assert_eq!(owed, [3, 4]);
-        hand_over(&mut owed, || room_for(9), give).unwrap();
+        hand_over(&mut owed, give(9)).unwrap();
         assert_eq!((owed.len(), &taken.borrow()[..]), (0, &[1, 2, 3, 4][..]));
     }
 

@@ -87,10 +87,12 @@ impl Queue {
         Ok(())
     }
 
-    /// Takes an entry that nobody waits for, unless writing fails or too many wait.
-    pub(super) fn push_soon(&self, waiting: Waiting) -> Result<(), Error> {
+    /// Takes an entry that nobody waits for, unless writing fails or too many wait: then it comes back.
+    pub(super) fn push_soon(&self, waiting: Waiting) -> Result<(), Box<(Waiting, Error)>> {
         let mut state = self.state.lock();
-        state.takes_more()?;
+        if let Err(why) = state.takes_more() {
+            return Err(Box::new((waiting, why)));
+        }
         state.waiting.push(waiting);
         let begins = state.due.is_none();
         if begins {

@@ -328,16 +328,20 @@ async fn a_full_disk_is_told_and_nothing_taken_is_lost() {
     assert_eq!(error.code(), Code::AuditUnavailable);
     assert!(error.to_string().contains("disk is full"), "{error}");
     assert_eq!(log.append_soon(draft("refused")).unwrap_err().code(), Code::AuditUnavailable);
+    let (owed, why) = *log.offer(log.outline(draft("owed"))).unwrap_err();
+    assert_eq!(why.code(), Code::AuditUnavailable);
     assert_eq!(log.flush().await.unwrap_err().code(), Code::AuditUnavailable);
     make_room(&scene).await;
     log.flush().await.unwrap();
     log.append_soon(draft("again")).unwrap();
+    log.offer(owed).unwrap();
     log.flush().await.unwrap();
     let entries = scene.store.audit_query(&AuditQuery::default()).await.unwrap();
     let count =
         |session: &str| entries.iter().filter(|entry| entry.agent.session_id == session).count();
     // The entry that failed is not there: what it would have allowed did not happen.
     assert_eq!((count("waits"), count("soon"), count("again")), (accepted, accepted + 1, 1));
+    assert_eq!((count("refused"), count("owed")), (0, 1));
     scene.store.audit_verify(None).await.unwrap();
 }
 
