@@ -174,9 +174,12 @@ impl Approver {
 
     /// Revokes an approval, or lifts a denial.
     pub async fn take_back(&self, id: &RequestId) -> Result<Shown, Error> {
-        // An answer that is being given settles what is alike: none of it comes after this.
+        // An answer that is being given settles what is alike: none of it comes after this, here or in another process.
         let _turn = self.turn.lock().await;
+        let everywhere = self.operator.vault.store().turn().await;
+        // Where the turn is not to be had, it is over all the same; what is alike may not be, so that is told.
         let over = self.requests.take_back(id).await?;
+        everywhere?;
         Ok(self.show(&over, Timestamp::now()).await)
     }
 
@@ -663,6 +666,10 @@ mod tests {
         let brief = std::time::Duration::from_millis(50);
         assert!(tokio::time::timeout(brief, approver.take_back(&id)).await.is_err());
         drop(turn);
+        // Nor in that of another process.
+        let elsewhere = approver.operator.vault.store().turn().await.unwrap();
+        assert!(tokio::time::timeout(brief, approver.take_back(&id)).await.is_err());
+        drop(elsewhere);
         approver.take_back(&id).await.unwrap();
     }
 
