@@ -520,6 +520,7 @@ impl Values for VaultValues {
     fn keep<'a>(
         &'a self,
         path: &'a SecretPath,
+        last: &'a SecretValue,
         value: Zeroizing<Vec<u8>>,
     ) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async move {
@@ -529,8 +530,8 @@ impl Values for VaultValues {
                 let note = Some("its service gave the next one".to_owned());
                 vec![Draft { detail: Detail { note, ..Detail::default() }, ..entry }]
             });
-            match self.vault.put_successor(path, value, entries).await? {
-                Succession::KeptBySource | Succession::Stored(_) => Ok(()),
+            match self.vault.put_successor(path, last, value, entries).await? {
+                Succession::KeptBySource | Succession::Outrun | Succession::Stored(_) => Ok(()),
             }
         })
     }

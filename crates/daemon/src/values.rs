@@ -24,11 +24,12 @@ pub(crate) trait Values: Send + Sync + 'static {
         0
     }
 
-    /// Puts a value in the place of the stored one: a refresh token that came with an access token.
-    /// A source that can't be written keeps what it has.
+    /// Puts a value in the place of the one that is stored, `last`: a refresh token that came with an access token.
+    /// A source that can't be written keeps what it has, and so does one that has another by now.
     fn keep<'a>(
         &'a self,
         _path: &'a SecretPath,
+        _last: &'a SecretValue,
         _value: Zeroizing<Vec<u8>>,
     ) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async { Ok(()) })

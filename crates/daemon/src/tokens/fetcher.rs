@@ -142,9 +142,7 @@ impl Fetcher {
         state: &mut State,
     ) -> Result<(), Error> {
         let Some(newer) = state.newer.as_mut().filter(|newer| newer.is_owed) else { return Ok(()) };
-        if self.inner.open(path).await?.is_same_as(&newer.stored) {
-            self.inner.keep(path, newer.refresh.clone()).await?;
-        }
+        self.inner.keep(path, &newer.stored, newer.refresh.clone()).await?;
         newer.is_owed = false;
         if !self.inner.open(path).await?.is_same_as(&newer.stored) {
             state.newer = None;
@@ -274,14 +272,18 @@ mod tests {
 
         fn keep<'a>(
             &'a self,
-            _: &'a SecretPath,
+            path: &'a SecretPath,
+            last: &'a SecretValue,
             value: Zeroizing<Vec<u8>>,
         ) -> BoxFuture<'a, Result<(), Error>> {
             Box::pin(async move {
                 if self.is_full.load(Ordering::Relaxed) {
                     return Err(Code::SecretUnavailable.into());
                 }
-                *self.value.lock() = value.to_vec();
+                let mut stored = self.value.lock();
+                if value_of(path, stored.clone())?.is_same_as(last) {
+                    *stored = value.to_vec();
+                }
                 Ok(())
             })
         }

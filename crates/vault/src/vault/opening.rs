@@ -54,7 +54,11 @@ impl Vault {
         self.fetch_of(path, secret).await
     }
 
-    async fn fetch_of(&self, path: &SecretPath, secret: &Indexed) -> Result<Reading, Error> {
+    pub(super) async fn fetch_of(
+        &self,
+        path: &SecretPath,
+        secret: &Indexed,
+    ) -> Result<Reading, Error> {
         let binding = secret.metadata.binding();
         let SourceConfig::Routed { source, reference } = &secret.metadata.source else {
             return self.open_directly(path, secret, binding).await;

@@ -125,35 +125,46 @@ impl Vault {
     ) -> Result<u32, Error> {
         match self.put_by(Giver::Person, path, value, entries).await? {
             PutBy::Done(version) => Ok(version),
+            PutBy::Outrun => Err(Code::ChangedMeanwhile.into()),
             PutBy::Unwritable(why) => Err(why),
         }
     }
 
-    /// Puts what took a value's place by itself: the refresh token that a service gave for the last one. Who knew that one
-    /// may know this one, so a secret that is compromised stays so: [`Code::SecretCompromised`]. Else as [`Vault::put`];
-    /// that a place takes none from Keyless is no error, as nobody has to be told.
+    /// Puts what took the place of the value `last` by itself: the refresh token that a service gave for it. What somebody
+    /// has put there meanwhile stays. Who knew the last one may know this one, so a secret that is compromised stays so:
+    /// [`Code::SecretCompromised`]. Else as [`Vault::put`]; that a place takes none from Keyless is no error, as nobody has
+    /// to be told.
     pub async fn put_successor(
         &self,
         path: &SecretPath,
+        last: &SecretValue,
         value: Zeroizing<Vec<u8>>,
         entries: Entries<'_, u32>,
     ) -> Result<Succession, Error> {
-        match self.put_by(Giver::Service, path, value, entries).await? {
+        match self.put_by(Giver::Service { last }, path, value, entries).await? {
             PutBy::Done(version) => Ok(Succession::Stored(version)),
+            PutBy::Outrun => Ok(Succession::Outrun),
             PutBy::Unwritable(_) => Ok(Succession::KeptBySource),
         }
     }
 
     async fn put_by(
         &self,
-        giver: Giver,
+        giver: Giver<'_>,
         path: &SecretPath,
         value: Zeroizing<Vec<u8>>,
         entries: Entries<'_, u32>,
     ) -> Result<PutBy, Error> {
         let now = Timestamp::now();
-        let Secret { metadata, version, .. } = self.show(path).await?;
+        let index = self.index().await?;
+        let standing = self.find(&index, path)?;
+        let Secret { metadata, version, .. } = Secret::of(path, &standing);
         giver.check(path, &metadata, version)?;
+        if let Giver::Service { last } = giver
+            && !self.fetch_of(path, &standing).await?.value.is_same_as(last)
+        {
+            return Ok(PutBy::Outrun);
+        }
         if matches!(metadata.source, SourceConfig::Routed { .. }) {
             let handed = copied(path, &value, metadata.binding())?;
             // A date that was given before there was a value is the first one's, wherever that is kept.
@@ -173,11 +184,12 @@ impl Vault {
         let done = self
             .mutate(entries, |index| {
                 let secret = index.find(path)?;
-                giver.check(
-                    path,
-                    &secret.metadata,
-                    secret.current().map(|version| version.version),
-                )?;
+                let current = secret.current().map(|version| version.version);
+                giver.check(path, &secret.metadata, current)?;
+                // What was looked at above is still what is replaced.
+                if giver.is_service() && current != version {
+                    return Err(Code::ChangedMeanwhile.into());
+                }
                 let version = secret.next_version()?;
                 let row = self.seal_version(path, &secret.metadata, value, version, now)?;
                 let mut changes = vec![Change::InsertVersion(row)];
@@ -193,13 +205,18 @@ impl Vault {
                 Ok((changes, version))
             })
             .await;
-        done.map(PutBy::Done)
+        match done {
+            Err(error) if giver.is_service() && error.code() == Code::ChangedMeanwhile => {
+                Ok(PutBy::Outrun)
+            }
+            done => done.map(PutBy::Done),
+        }
     }
 
     /// What is said of a secret once another source has its new value.
     async fn note_put_at_source(
         &self,
-        giver: Giver,
+        giver: Giver<'_>,
         path: &SecretPath,
         (now, forgets): (Timestamp, bool),
         entries: Entries<'_, u32>,
@@ -211,7 +228,7 @@ impl Vault {
                 metadata.upkeep.expires_at = None;
             }
             metadata.upkeep.last_rotated_at = Some(now.to_zoned(TimeZone::UTC).date());
-            if giver == Giver::Person {
+            if !giver.is_service() {
                 metadata.compromised = None;
             }
             let mut row = to_row(path, &metadata, old.created_at, now);
@@ -392,6 +409,8 @@ impl Vault {
 /// What became of a value that took another's place by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Succession {
+    /// Another value than the last one was there already, and stays.
+    Outrun,
     /// Its source has its own values, and Keyless may give it none.
     KeptBySource,
     /// It is in use: the store's version, or 0 where a source has it.
@@ -401,22 +420,30 @@ pub enum Succession {
 /// What became of a value that was put.
 enum PutBy {
     Done(u32),
+    /// Another value than the last one is there by now, and stays.
+    Outrun,
     /// The secret's place takes none from Keyless, as this says.
     Unwritable(Error),
 }
 
 /// Where a new value comes from.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Giver {
+#[derive(Clone, Copy)]
+enum Giver<'a> {
     Person,
-    /// The service that the value is for.
-    Service,
+    /// The service that the value is for, in the place of the last one.
+    Service {
+        last: &'a SecretValue,
+    },
 }
 
-impl Giver {
+impl Giver<'_> {
+    fn is_service(self) -> bool {
+        matches!(self, Self::Service { .. })
+    }
+
     /// Whether this one may replace a value that others may know.
     fn check(self, path: &SecretPath, of: &Metadata, version: Option<u32>) -> Result<(), Error> {
-        if self == Self::Service && of.compromises(version) {
+        if self.is_service() && of.compromises(version) {
             return Err(Error::with(Code::SecretCompromised, SafeText::default().and(path)));
         }
         Ok(())

@@ -21,6 +21,7 @@ on_both! {
     secrets_come_change_and_go
     values_must_fit_their_use
     what_was_said_meanwhile_stays
+    a_persons_value_outruns_a_successor
     a_fresh_value_is_none_that_others_know
     a_day_that_was_said_before_the_first_value_is_that_values
     the_audit_log_is_sealed_with_its_key
@@ -130,6 +131,7 @@ async fn what_was_said_meanwhile_stays(engine: Engine) {
     let at = path("team/github/token");
     vault.add(at.clone(), bound(), Some(value("first-value")), Entries::untold()).await.unwrap();
     let before = vault.show(&at).await.unwrap().metadata;
+    let first = vault.open(&at).await.unwrap().value;
     let compromised = other.revoke_compromised(&at, Entries::untold()).await.unwrap().metadata;
     let described = Metadata { description: Some("CI".to_owned()), ..before.clone() };
     let late = vault.set_metadata(&at, &before, described, Entries::untold()).await.unwrap_err();
@@ -139,14 +141,37 @@ async fn what_was_said_meanwhile_stays(engine: Engine) {
     );
     // What a service gives in its place is no more of a secret, and a person's value is.
     assert_eq!(
-        code(vault.put_successor(&at, value("second-value"), Entries::untold()).await),
+        code(vault.put_successor(&at, &first, value("second-value"), Entries::untold()).await),
         Code::SecretCompromised
     );
     assert_eq!(vault.show(&at).await.unwrap().metadata, compromised);
     assert_eq!(vault.put(&at, value("second-value"), Entries::untold()).await.unwrap(), 2);
-    let third = vault.put_successor(&at, value("third-value"), Entries::untold()).await;
+    let second = vault.open(&at).await.unwrap().value;
+    let third = vault.put_successor(&at, &second, value("third-value"), Entries::untold()).await;
     assert_eq!(third.unwrap(), Succession::Stored(3));
     assert_eq!(opened(vault, "team/github/token").await, "third-value");
+    let late = vault.put_successor(&at, &second, value("of-the-second"), Entries::untold()).await;
+    assert_eq!(late.unwrap(), Succession::Outrun);
+    assert_eq!(opened(vault, "team/github/token").await, "third-value");
+}
+
+/// Whichever comes first: a person has seen no other value there than their own.
+async fn a_persons_value_outruns_a_successor(engine: Engine) {
+    let scene = Scene::on(engine).await;
+    let (vault, other) = (&scene.vault, scene.again().await);
+    let at = path("team/github/token");
+    vault.add(at.clone(), bound(), Some(value("first-value")), Entries::untold()).await.unwrap();
+    for round in 0..20 {
+        let last = vault.open(&at).await.unwrap().value;
+        let persons = format!("of-a-person-{round}");
+        let (succession, put) = tokio::join!(
+            vault.put_successor(&at, &last, value("of-the-service"), Entries::untold()),
+            other.put(&at, value(&persons), Entries::untold()),
+        );
+        succession.unwrap();
+        put.unwrap();
+        assert_eq!(opened(vault, "team/github/token").await, persons);
+    }
 }
 
 /// The number of a version that was purged is not given again while it stands for a value that others know.
