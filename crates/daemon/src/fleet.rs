@@ -45,7 +45,7 @@ use self::{
     mounted::Mounted,
     one_session::OneSession,
     reload::Reloader,
-    sessions::{Open, Sessions},
+    sessions::{InUse, Sessions},
     standing::StandingFile,
     trust_file::TrustFile,
 };
@@ -100,7 +100,7 @@ pub struct FleetSpec {
 /// A sidecar that listens.
 pub struct Fleet {
     sessions: Arc<Sessions>,
-    own: Arc<Open>,
+    own: InUse,
     _one: OneSession,
     listening: Vec<String>,
     sockets: Vec<PlacedSocket>,

@@ -4,6 +4,7 @@
 
 use std::{
     collections::HashMap,
+    ops::Deref,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -48,8 +49,12 @@ pub(super) struct Sessions {
 pub(super) struct Open {
     pub(super) session: Arc<Session>,
     pub(super) broker: Arc<SessionBroker>,
+    /// When a connection last began or ended.
     used: Mutex<Instant>,
 }
+
+/// A session as a connection holds it: from its end on the session is idle.
+pub(super) struct InUse(Arc<Open>);
 
 impl Sessions {
     /// Takes up another catalog in every session, and what `apply` does to the engine; nothing of
@@ -99,11 +104,10 @@ impl Sessions {
     }
 
     /// The session with this name, opened if it is not.
-    pub(super) async fn get(&self, id: &SessionId) -> Result<Arc<Open>, Error> {
+    pub(super) async fn get(&self, id: &SessionId) -> Result<InUse, Error> {
         let mut all = self.open.lock().await;
         if let Some(open) = all.get(id) {
-            *open.used.lock() = Instant::now();
-            return Ok(Arc::clone(open));
+            return Ok(InUse(Arc::clone(open)));
         }
         if all.len() >= MOST {
             self.close_idle(&mut all, IDLE).await?;
@@ -113,7 +117,7 @@ impl Sessions {
         }
         let open = Arc::new(self.open_one(id).await?);
         all.insert(id.clone(), Arc::clone(&open));
-        Ok(open)
+        Ok(InUse(open))
     }
 
     /// Ends all of them.
@@ -172,9 +176,23 @@ impl Sessions {
     }
 }
 
+impl Deref for InUse {
+    type Target = Open;
+
+    fn deref(&self) -> &Open {
+        &self.0
+    }
+}
+
+impl Drop for InUse {
+    fn drop(&mut self) {
+        *self.0.used.lock() = Instant::now();
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::{fs, sync::Weak};
+    use std::{fs, path::Path, sync::Weak};
 
     use keyless_store::Store;
     use keyless_vault::MountedValues;
@@ -192,10 +210,8 @@ spec:
       egressTo: [api.allowed.test]
 ";
 
-    #[tokio::test]
-    async fn every_session_ends_also_where_the_log_takes_nothing() {
-        let folder = tempfile::tempdir().unwrap();
-        let place = |name: &str| folder.path().join(name);
+    async fn sessions(folder: &Path) -> (Sessions, Store) {
+        let place = |name: &str| folder.join(name);
         fs::write(place("catalog.yaml"), CATALOG).unwrap();
         let catalog = Catalog::load(&place("catalog.yaml")).unwrap();
         let engine = EgressDoor::for_catalog(&Config::default(), &catalog).unwrap().engine;
@@ -205,7 +221,7 @@ spec:
         let inner = Arc::clone(&mounted) as _;
         let values = Tokens::over(inner, Arc::clone(&engine), log.clone(), agent("proxy", "a"));
         let (metrics, notes) = (Arc::new(Metrics::new()), Notes::none());
-        let sessions = Sessions {
+        let all = Sessions {
             engine,
             mounted,
             values: Arc::new(values),
@@ -215,6 +231,34 @@ spec:
             telemetry: Telemetry { metrics, notes, traces: None },
             open: tokio::sync::Mutex::default(),
         };
+        (all, store)
+    }
+
+    /// What it has minted goes with it, and whoever comes back from a long download is to find that.
+    #[tokio::test]
+    async fn a_session_is_idle_from_the_end_of_its_last_connection_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let (sessions, _store) = sessions(folder.path()).await;
+        let id = SessionId::parse("one").unwrap();
+        let idle = Duration::from_millis(300);
+        let left = async || {
+            let mut all = sessions.open.lock().await;
+            sessions.close_idle(&mut all, idle).await.unwrap();
+            all.len()
+        };
+        let connection = sessions.get(&id).await.unwrap();
+        tokio::time::sleep(idle + idle / 3).await;
+        assert_eq!(left().await, 1, "it is in use");
+        drop(connection);
+        assert_eq!(left().await, 1, "it was in use just now");
+        tokio::time::sleep(idle + idle / 3).await;
+        assert_eq!(left().await, 0);
+    }
+
+    #[tokio::test]
+    async fn every_session_ends_also_where_the_log_takes_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let (sessions, store) = sessions(folder.path()).await;
         let mut open: Vec<Weak<Session>> = Vec::new();
         for name in ["one", "two", "three"] {
             let one = sessions.get(&SessionId::parse(name).unwrap()).await.unwrap();
