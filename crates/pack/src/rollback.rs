@@ -20,7 +20,7 @@ use serde_json::json;
 use self::reach::Reach;
 use crate::{
     apply::{After, HomeLock, Step, Transaction, Watch, new_id, recover},
-    beneath::{Beneath, Disk},
+    beneath::{Beneath, Difference, Disk, differs},
     deployed::{Deployed, confine, is_manifest},
     desired::{Place, deepest},
     error::{Code, PackError, Result},
@@ -464,6 +464,9 @@ fn is_there(disk: &Disk, after: &After) -> bool {
     match (disk, after) {
         (Disk::File(file), After::Restored { content, mode }) => {
             file.sha == content.sha() && file.mode == *mode
+        }
+        (disk, After::File { content, executable }) => {
+            differs(disk, content, *executable) == Difference::None
         }
         (disk, after) => disk.sha() == after.sha() && !matches!(disk, Disk::Directory),
     }

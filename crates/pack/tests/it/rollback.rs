@@ -27,6 +27,16 @@ fn a_rollback_restores_what_was_deployed_and_can_be_taken_back() {
     assert_eq!(scene.picture("home"), second);
 }
 
+#[test]
+fn a_script_that_lost_its_execution_is_restored() {
+    let scene = Scene::new();
+    let id = scene.deploy();
+    let script = "home/.codex/skills/tidy/bin/run.sh";
+    scene.chmod(script, 0o644);
+    scene.rollback(&id);
+    assert_eq!(scene.mode(script) & 0o100, 0o100);
+}
+
 /// Weakness 9: an id is a name and no path, and a snapshot's paths must be its target's.
 #[test]
 fn ids_and_paths_that_lead_elsewhere_are_refused() {
