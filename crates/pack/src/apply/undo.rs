@@ -11,7 +11,7 @@ use std::{
 };
 
 use super::{
-    OURS,
+    OURS, is_durable,
     journal::{self, Before, Journal, JournalStep},
     lock::HomeLock,
     step::temporary,
@@ -108,6 +108,7 @@ pub(crate) fn interrupted(site: &Site) -> Option<String> {
 
 /// Brings every place back, then forgets the transaction. Gives the places that were left alone.
 pub(super) fn undo(site: &Site, journal: &Journal) -> Result<Vec<LeftAlone>> {
+    uncommit(site, &journal.id)?;
     // Copies of the new state are of no use any more, and their space may be what is missing.
     let folder = site.snapshots().join(&journal.id);
     let _ = fs::remove_dir_all(folder.join("state"));
@@ -154,6 +155,23 @@ pub(super) fn undo(site: &Site, journal: &Journal) -> Result<Vec<LeftAlone>> {
     )?;
     journal::remove(site)?;
     Ok(left)
+}
+
+/// Takes the snapshot's own file away, for good, before any place is brought back: it stands there where all but the last
+/// step of the commit came off, and says to whoever comes after a crash that nothing is to be undone.
+fn uncommit(site: &Site, id: &str) -> Result<()> {
+    let file = site.snapshots().join(format!("{id}.json"));
+    match fs::remove_file(&file) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        removed => removed.map_err(|error| PackError::io("remove", &file, &error))?,
+    }
+    if !is_durable() {
+        return Ok(());
+    }
+    let folder = site.snapshots();
+    fs::File::open(&folder)
+        .and_then(|opened| opened.sync_all())
+        .map_err(|error| PackError::io("write", &folder, &error))
 }
 
 /// Removes from a snapshot's directory all but these backups, and the mark by which it would be swept.
@@ -222,5 +240,64 @@ fn is_before(disk: &Disk, before: &Before) -> bool {
         }
         (Disk::Link(target), Before::Link { to }) => target == to,
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        credentials::TokenForms,
+        gate::ApplyGate,
+        site::{Request, Surroundings},
+    };
+
+    /// A home whose transaction `1` has written `a` over, and its own file too.
+    fn committed(folder: &Path, before: Before) -> (Site, Journal) {
+        let surroundings = Surroundings {
+            cwd: folder.to_owned(),
+            user_home: folder.to_owned(),
+            agentpack_home: folder.join("ap"),
+            codex_home: None,
+            machine: None,
+            editor: None,
+            forms: TokenForms::default(),
+            gate: ApplyGate::default(),
+        };
+        let site = Site::new(&surroundings, &Request::default());
+        let root = folder.join("root");
+        fs::create_dir_all(&root).unwrap();
+        fs::create_dir_all(site.snapshots()).unwrap();
+        fs::write(root.join("a"), "new").unwrap();
+        fs::write(site.snapshots().join("1.json"), "{}").unwrap();
+        let after = Some(Sha::of(b"new"));
+        let step = JournalStep { root, path: "a".to_owned(), confine: None, before, after };
+        let journal = Journal::new("1", "deploy", vec![step], Vec::new());
+        journal.write(&site).unwrap();
+        (site, journal)
+    }
+
+    /// The folder could not be written to disk, say, once the file stood in it.
+    #[test]
+    fn what_is_undone_is_no_snapshot() {
+        let folder = tempfile::tempdir().unwrap();
+        let (site, journal) = committed(folder.path(), Before::Absent);
+        assert!(undo(&site, &journal).unwrap().is_empty());
+        assert!(!folder.path().join("root/a").exists());
+        assert!(!site.snapshots().join("1.json").exists() && !journal::exists(&site));
+    }
+
+    #[test]
+    fn what_is_half_undone_is_not_taken_for_complete() {
+        let folder = tempfile::tempdir().unwrap();
+        let backup = folder.path().join("backup");
+        let before = Before::File { sha256: Sha::of(b"old"), mode: 0o644, backup: backup.clone() };
+        let (site, journal) = committed(folder.path(), before);
+        assert!(undo(&site, &journal).is_err(), "its backup can't be read");
+        fs::write(&backup, "old").unwrap();
+        let lock = HomeLock::take(&site).unwrap();
+        let told = recover(&site, &lock).unwrap().unwrap();
+        assert!(told.contains("was undone"), "{told}");
+        assert_eq!(fs::read_to_string(folder.path().join("root/a")).unwrap(), "old");
     }
 }
