@@ -12,6 +12,7 @@
 //! checksum and started from there, so it can't be swapped in between; it gets no
 //! environment but what the operator grants it. Stderr is drained and dropped: it may hold values.
 
+mod group;
 mod process;
 mod program;
 
@@ -28,6 +29,10 @@ use serde_json::value::RawValue;
 use tokio::{sync::Mutex, time::Instant};
 
 use self::process::Process;
+pub use self::{
+    group::ProcessGroup,
+    program::{HeldProgram, open_checked},
+};
 use crate::messages::{
     Availability, DeleteReply, Entry, Fault, Found, Got, Init, InitReply, ListReply, Nothing,
     PROTOCOL_VERSION, PutParams, PutReply, Reference, Text, ValidateReply,

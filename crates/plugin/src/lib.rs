@@ -37,7 +37,10 @@ mod client;
 mod serve;
 
 #[cfg(feature = "client")]
-pub use crate::client::{ClientError, Launch, Limits, PluginClient, check_program};
+pub use crate::client::{
+    ClientError, HeldProgram, Launch, Limits, PluginClient, ProcessGroup, check_program,
+    open_checked,
+};
 pub use crate::{
     line::MAX_LINE_BYTES,
     messages::{

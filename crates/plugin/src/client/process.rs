@@ -2,7 +2,7 @@
 
 use std::{io, process::Stdio, time::Duration};
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::Signal;
 use serde::{Serialize, de::DeserializeOwned};
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
@@ -13,7 +13,8 @@ use zeroize::Zeroizing;
 
 use super::{
     ClientError, Launch,
-    program::{Program, open_checked},
+    group::ProcessGroup,
+    program::{HeldProgram, open_checked},
 };
 use crate::{
     line,
@@ -22,15 +23,12 @@ use crate::{
 
 /// A plugin's process; killed when this is dropped.
 pub(super) struct Process {
-    group: Group,
+    group: ProcessGroup,
     child: Child,
     stdin: ChildStdin,
     stdout: BufReader<ChildStdout>,
-    _program: Program,
+    _program: HeldProgram,
 }
-
-/// A plugin and all that it started, killed when it is dropped: it may have died and left the others.
-struct Group(Option<Pid>);
 
 impl Process {
     pub(super) async fn spawn(launch: &Launch) -> Result<Self, ClientError> {
@@ -50,7 +48,7 @@ impl Process {
             .spawn()
             .map_err(unstartable)?;
         program.started();
-        let group = Group(child.id().and_then(|id| Pid::from_raw(id.cast_signed())));
+        let group = ProcessGroup::of(&child);
         let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
         if let Some(mut stderr) = child.stderr.take() {
             tokio::spawn(async move {
@@ -124,20 +122,5 @@ impl Process {
                 return Ok(line);
             }
         }
-    }
-}
-
-impl Group {
-    fn signal(&self, signal: Signal) {
-        if let Some(group) = self.0 {
-            // It may be gone already.
-            let _ = kill_process_group(group, signal);
-        }
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        self.signal(Signal::KILL);
     }
 }

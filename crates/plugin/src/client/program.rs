@@ -1,4 +1,4 @@
-//! The program of a plugin, which is started as it was read: nobody can put another in its place in between.
+//! The program of a source, which is started as it was read: nobody can put another in its place in between.
 
 #[cfg(target_os = "linux")]
 mod linux;
@@ -15,13 +15,16 @@ use std::{
 use sha2::{Digest, Sha256};
 
 #[cfg(target_os = "linux")]
-pub(super) use self::linux::Program;
+pub use self::linux::HeldProgram;
 #[cfg(target_os = "macos")]
-pub(super) use self::macos::Program;
+pub use self::macos::HeldProgram;
 use super::ClientError;
 
-/// Opens the program, makes sure that nobody else can change it, and compares what it is. Blocks.
-pub(super) fn open_checked(path: &Path, checksum: &str) -> Result<Program, ClientError> {
+/// Opens the program, makes sure that nobody else can change it, and compares what it is with `checksum`, 64 hex digits of
+/// its SHA-256. Blocks.
+///
+/// Fails with [`ClientError::Checksum`], [`ClientError::Unsafe`] or [`ClientError::Unstartable`].
+pub fn open_checked(path: &Path, checksum: &str) -> Result<HeldProgram, ClientError> {
     let unstartable = |error: io::Error| ClientError::Unstartable(error.kind());
     let file = File::open(path).map_err(unstartable)?;
     let metadata = file.metadata().map_err(unstartable)?;
@@ -30,7 +33,7 @@ pub(super) fn open_checked(path: &Path, checksum: &str) -> Result<Program, Clien
     if !metadata.is_file() || !ours || metadata.mode() & 0o022 != 0 {
         return Err(ClientError::Unsafe);
     }
-    let mut program = Program::hold(file).map_err(unstartable)?;
+    let mut program = HeldProgram::hold(file).map_err(unstartable)?;
     let mut hasher = Sha256::new();
     let mut buffer = vec![0; 64 * 1024];
     loop {

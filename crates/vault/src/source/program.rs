@@ -1,5 +1,7 @@
 //! Runs a program of another secret manager: never through a shell, by its absolute path, with
 //! arguments alone, an environment that is named, and a limit on what it writes. Who gives up on it kills it.
+//!
+//! One whose checksum was given is started as it was compared: nobody can put another in its place in between.
 
 use std::{
     fs, io,
@@ -9,10 +11,9 @@ use std::{
     sync::OnceLock,
 };
 
-use data_encoding::HEXLOWER;
 use keyless_core::SafeText;
-use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process_group};
-use sha2::{Digest, Sha256};
+use keyless_plugin::{ClientError, HeldProgram, ProcessGroup, open_checked};
+use rustix::process::{Pid, Resource, Rlimit};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWriteExt},
     process::Command,
@@ -75,9 +76,6 @@ fn lower_open_files(pid: Option<Pid>) {
 #[cfg(not(target_os = "linux"))]
 fn lower_open_files(_pid: Option<Pid>) {}
 
-/// A program and all that it started, killed when it is dropped.
-struct Group(Option<Pid>);
-
 /// What a program did.
 pub(crate) struct Ran {
     pub(crate) status: ExitStatus,
@@ -127,17 +125,26 @@ impl Program {
 
     /// Whether it is there, and the one that was allowed. Blocks.
     pub(crate) fn check(&self) -> Result<(), SourceFault> {
+        self.open().map(drop)
+    }
+
+    /// The same, and what was compared, where it has a checksum. Blocks.
+    fn open(&self) -> Result<Option<HeldProgram>, SourceFault> {
         let metadata = fs::metadata(&self.path).map_err(|_| self.missing())?;
         if !metadata.is_file() || metadata.mode() & 0o111 == 0 {
             return Err(self.missing());
         }
-        let Some(expected) = &self.checksum else { return Ok(()) };
-        let bytes = fs::read(&self.path).map_err(|_| self.missing())?;
-        if HEXLOWER.encode(&Sha256::digest(&bytes)).eq_ignore_ascii_case(expected) {
-            return Ok(());
-        }
-        let words = "the program's checksum is not the one in sources.toml";
-        Err(SourceFault::new(State::Unavailable, words))
+        let Some(expected) = &self.checksum else { return Ok(None) };
+        open_checked(&self.path, expected).map(Some).map_err(|error| {
+            let words = match error {
+                ClientError::Checksum => "the program's checksum is not the one in sources.toml",
+                ClientError::Unsafe => {
+                    "the program has a checksum in sources.toml, and others than you and root may change it"
+                }
+                _ => return self.missing(),
+            };
+            SourceFault::new(State::Unavailable, words)
+        })
     }
 
     /// Runs it to its end; dropped before that, it is killed with all that it started. `secrets` are variables that only
@@ -151,13 +158,30 @@ impl Program {
     ) -> Result<Ran, SourceFault> {
         // A checksum means that all of it is read, and some are a hundred megabytes.
         let program = self.clone();
-        let checked = spawn_blocking(move || program.check()).await;
-        checked.expect("reading a program does not panic")?;
+        let opened = spawn_blocking(move || program.open()).await;
+        let held = opened.expect("reading a program does not panic")?;
+        self.run_held(held, arguments, input, secrets, with).await
+    }
+
+    async fn run_held(
+        &self,
+        mut held: Option<HeldProgram>,
+        arguments: &[&str],
+        input: Option<&[u8]>,
+        secrets: &[(&str, &str)],
+        with: &Supply,
+    ) -> Result<Ran, SourceFault> {
         let inherited = INHERITED.iter().filter_map(|name| Some((*name, std::env::var_os(name)?)));
         let granted = self.environment.iter();
         let granted = granted.map(|(name, value)| Ok((name.as_str(), value.resolve(with)?)));
         let granted: Vec<(&str, &str)> = granted.collect::<Result<_, SourceFault>>()?;
-        let mut child = Command::new(&self.path)
+        let path = match &mut held {
+            Some(held) => held.path().map_err(|_| self.missing())?,
+            None => self.path.clone(),
+        };
+        let mut child = Command::new(path)
+            // Some are several programs, and look at their name.
+            .arg0(&self.path)
             .args(arguments)
             .env_clear()
             .envs(inherited)
@@ -171,9 +195,11 @@ impl Program {
             .kill_on_drop(true)
             .spawn()
             .map_err(|_| self.missing())?;
-        let pid = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
-        lower_open_files(pid);
-        let mut group = Group(pid);
+        if let Some(held) = &mut held {
+            held.started();
+        }
+        let group = ProcessGroup::of(&child);
+        lower_open_files(group.pid());
         let (stdin, stdout, stderr) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let write = async {
@@ -190,22 +216,13 @@ impl Program {
         let (output, errors) = (output.map_err(unreadable)?, errors.map_err(unreadable)?);
         let status = child.wait().await.map_err(unreadable)?;
         // What a program leaves on purpose, such as an agent of its own, stays.
-        group.0 = None;
+        group.leave();
         Ok(Ran { status, output, errors })
     }
 
     fn missing(&self) -> SourceFault {
         let words = SafeText::words("no program at ").as_they_wrote(&shown(&self.path));
         SourceFault { state: State::NotInstalled, words }
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        if let Some(group) = self.0 {
-            // It may be gone already.
-            let _ = kill_process_group(group, Signal::KILL);
-        }
     }
 }
 
@@ -239,4 +256,45 @@ async fn read_limited(from: Option<impl AsyncRead + Unpin>) -> io::Result<Zeroiz
 
 fn shown(path: &Path) -> String {
     path.display().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use data_encoding::HEXLOWER;
+    use sha2::{Digest as _, Sha256};
+
+    use super::*;
+
+    /// Puts a script there; gives its checksum.
+    fn script(path: &Path, says: &str) -> String {
+        let text = format!("#!/bin/sh\necho {says}\n");
+        fs::write(path, &text).unwrap();
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+        HEXLOWER.encode(&Sha256::digest(text))
+    }
+
+    #[tokio::test]
+    async fn what_is_started_is_what_was_compared() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, other) = (folder.path().join("pass"), folder.path().join("other"));
+        let checksum = script(&path, "ours");
+        let settings = format!("program = {path:?}\nchecksum_sha256 = {checksum:?}\n");
+        let program = Program::of(&settings.parse().unwrap(), SourceType::Pass).unwrap();
+        let held = program.open().unwrap();
+        script(&other, "theirs");
+        fs::rename(&other, &path).unwrap();
+        let with = Supply::new(None, Vec::new());
+        let ran = program.run_held(held, &[], None, &[], &with).await.unwrap();
+        assert_eq!(&ran.output[..], b"ours\n");
+        let refused = async || {
+            let ran = program.run(&[], None, &[], &with).await;
+            ran.err().unwrap().words.as_str().to_owned()
+        };
+        assert!(refused().await.contains("checksum is not the one"));
+        script(&path, "ours");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o775)).unwrap();
+        assert!(refused().await.contains("others than you and root may change it"));
+    }
 }

@@ -7,13 +7,14 @@ use std::{
     path::PathBuf,
 };
 
-/// A program that is held.
-pub(in crate::client) struct Program {
+/// A program that is held as it was compared.
+#[derive(Debug)]
+pub struct HeldProgram {
     file: File,
     inherited: Option<OwnedFd>,
 }
 
-impl Program {
+impl HeldProgram {
     #[expect(clippy::unnecessary_wraps, reason = "macOS makes a copy, which may fail")]
     pub(super) fn hold(file: File) -> io::Result<Self> {
         Ok(Self { file, inherited: None })
@@ -24,16 +25,16 @@ impl Program {
         &mut self.file
     }
 
-    /// Where it can be started, until it has been: the number stays open in the plugin, as the interpreter of a
+    /// Where it can be started, until it has been: the number stays open in the program, as the interpreter of a
     /// script opens it by this path again.
-    pub(in crate::client) fn path(&mut self) -> io::Result<PathBuf> {
+    pub fn path(&mut self) -> io::Result<PathBuf> {
         // Without close-on-exec.
         let inherited = self.inherited.insert(rustix::io::dup(&self.file)?);
         Ok(format!("/proc/self/fd/{}", inherited.as_raw_fd()).into())
     }
 
-    /// The plugin has what it needs, and no other child gets it.
-    pub(in crate::client) fn started(&mut self) {
+    /// The program has what it needs, and no other child gets it.
+    pub fn started(&mut self) {
         self.inherited = None;
     }
 }

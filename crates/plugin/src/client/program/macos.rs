@@ -9,8 +9,9 @@ use std::{
 
 use tempfile::TempDir;
 
-/// A program that is held.
-pub(in crate::client) struct Program {
+/// A program that is held as it was compared.
+#[derive(Debug)]
+pub struct HeldProgram {
     /// 0700, and gone with this.
     folder: TempDir,
     copy: File,
@@ -18,7 +19,7 @@ pub(in crate::client) struct Program {
 
 const NAME: &str = "plugin";
 
-impl Program {
+impl HeldProgram {
     pub(super) fn hold(mut file: File) -> io::Result<Self> {
         let folder = tempfile::Builder::new().prefix("keyless-plugin-").tempdir()?;
         let path = folder.path().join(NAME);
@@ -35,10 +36,10 @@ impl Program {
     }
 
     /// Where it can be started.
-    pub(in crate::client) fn path(&mut self) -> io::Result<PathBuf> {
+    pub fn path(&mut self) -> io::Result<PathBuf> {
         Ok(self.folder.path().join(NAME))
     }
 
-    /// The copy stays while the plugin runs: the interpreter of a script opens it when it will.
-    pub(in crate::client) fn started(&mut self) {}
+    /// The copy stays while this is held, which is as long as the program runs: the interpreter of a script opens it when it will.
+    pub fn started(&mut self) {}
 }
