@@ -376,9 +376,12 @@ impl Broker {
             }
             Wanted::These(paths) => paths,
         };
-        let mut chosen = Vec::with_capacity(paths.len());
+        let mut chosen: Vec<Secret> = Vec::with_capacity(paths.len());
         for path in paths {
-            chosen.push(self.named(path).await?);
+            // Named twice, it is one secret all the same.
+            if chosen.iter().all(|secret| secret.path != *path) {
+                chosen.push(self.named(path).await?);
+            }
         }
         let ids = chosen.iter().filter_map(companion).cloned().collect();
         self.add_companions(ids, &mut chosen).await?;

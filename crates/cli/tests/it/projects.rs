@@ -176,6 +176,13 @@ fn a_long_manifest_is_one_for_everybody() {
 }
 
 #[test]
+fn a_secret_that_is_named_twice_is_one() {
+    let world = World::with_token();
+    let run = world.keyless(&["run", "--secret", TOKEN, "--secret", TOKEN, "--", "true"]).run();
+    run.ok();
+}
+
+#[test]
 fn of_two_secrets_for_one_variable_the_project_says_which() {
     let world = World::with_token();
     let (other, options) = ("team/other/token", ["--to", "other.test", "--env", VARIABLE]);
