@@ -16,6 +16,7 @@ use keyless_core::{SafeText, SecretPath, SecretValue};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::{Deserialize, Serialize, de::IgnoredAny};
 use serde_json::value::RawValue;
+use sha2::{Digest as _, Sha256};
 use toml::Table;
 use zeroize::Zeroizing;
 
@@ -51,6 +52,8 @@ pub(crate) struct VaultSource {
     /// The folder that is looked through, with a slash behind it; empty for the whole mount.
     browse_below: String,
     session: Mutex<Option<Session>>,
+    /// Held while it logs in.
+    logging_in: tokio::sync::Mutex<()>,
 }
 
 /// What a reference names.
@@ -65,6 +68,8 @@ struct Place<'a> {
 struct Session {
     token: Zeroizing<String>,
     until: Moment,
+    /// A digest of what it was got with.
+    got_with: [u8; 32],
 }
 
 #[derive(Deserialize)]
@@ -141,6 +146,7 @@ impl VaultSource {
             role_id: optional(settings, "role_id")?.as_deref().map(Setting::parse).transpose()?,
             browse_below: browse_below(settings)?,
             session: Mutex::new(None),
+            logging_in: tokio::sync::Mutex::default(),
         })
     }
 
@@ -170,9 +176,13 @@ impl VaultSource {
         }
     }
 
+    /// One at a time, and those that wait find the session of the first: a secret id may be good for a single login.
     async fn log_in(&self, role: &str, secret_id: &str) -> Result<Zeroizing<String>, SourceFault> {
+        let _turn = self.logging_in.lock().await;
+        let got_with = digest(role, secret_id);
         if let Some(session) = &*self.session.lock().expect("nothing panics under it")
             && Moment::now() < session.until
+            && session.got_with == got_with
         {
             return Ok(session.token.clone());
         }
@@ -189,7 +199,7 @@ impl VaultSource {
         // Given up a little early, so that it does not end under way.
         let until =
             Moment::now() + Duration::from_secs(login.auth.lease_duration.saturating_sub(5));
-        let session = Session { token: token.clone(), until };
+        let session = Session { token: token.clone(), until, got_with };
         *self.session.lock().expect("nothing panics under it") = Some(session);
         Ok(token)
     }
@@ -233,7 +243,10 @@ impl VaultSource {
         if status == 403 && self.look_up(token).await.is_ok_and(|answer| answer == 200) {
             return SourceFault::new(State::Available, CLOSED);
         }
-        self.forget();
+        let mut session = self.session.lock().expect("nothing panics under it");
+        // Another one may have been got since.
+        session.take_if(|session| session.token.as_str() == token);
+        drop(session);
         refusal(status)
     }
 
@@ -420,6 +433,11 @@ pub(super) fn quoted(text: &str) -> Result<Zeroizing<Vec<u8>>, SourceFault> {
     Ok(quoted)
 }
 
+fn digest(role: &str, secret_id: &str) -> [u8; 32] {
+    let parted = Sha256::new().chain_update(role.len().to_le_bytes());
+    parted.chain_update(role).chain_update(secret_id).finalize().into()
+}
+
 /// Percent-encodes everything but what a path of ours has.
 fn escaped(path: &str) -> String {
     const KEPT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'/');
@@ -470,6 +488,55 @@ mod tests {
             let body = Zeroizing::new(self.0.as_bytes().to_vec());
             Box::pin(async move { Ok(HttpAnswer { status: 200, body }) })
         }
+    }
+
+    /// A server that takes each secret id once, and its time to answer.
+    #[derive(Default)]
+    struct Once(Mutex<Vec<String>>);
+
+    impl SourceHttp for Once {
+        fn send(&self, request: HttpRequest) -> Answer<'_, Result<HttpAnswer, HttpFault>> {
+            Box::pin(async move {
+                tokio::task::yield_now().await;
+                let answer = |status, body: String| {
+                    Ok(HttpAnswer { status, body: Zeroizing::new(body.into_bytes()) })
+                };
+                if request.method == "GET" {
+                    let secret = r#"{"data":{"data":{"value":"of-it"},"metadata":{"version":1}}}"#;
+                    return answer(200, secret.to_owned());
+                }
+                let login: serde_json::Value = serde_json::from_slice(&request.body).unwrap();
+                let secret_id = login["secret_id"].as_str().unwrap().to_owned();
+                let mut taken = self.0.lock().unwrap();
+                if taken.contains(&secret_id) {
+                    return answer(400, "{}".to_owned());
+                }
+                let client_token = format!("token-by-{secret_id}");
+                taken.push(secret_id);
+                let auth =
+                    serde_json::json!({ "client_token": client_token, "lease_duration": 600 });
+                answer(200, serde_json::json!({ "auth": auth }).to_string())
+            })
+        }
+    }
+
+    #[tokio::test]
+    async fn many_at_once_log_in_once_and_another_credential_anew() {
+        let http = Arc::new(Once::default());
+        let settings = "addr = \"https://v.test\"\nrole_id = \"role\"".parse().unwrap();
+        let source = VaultSource::new(&settings, Arc::clone(&http) as _).unwrap();
+        let by = |secret_id: &str| {
+            let path = SecretPath::parse("team/vault/secret-id").unwrap();
+            let value = secret_id.as_bytes().to_vec();
+            let value = SecretValue::new(path, value, keyless_core::Binding::None).unwrap();
+            Supply::new(Some(value), Vec::new())
+        };
+        let first = by("first-secret-id");
+        let get = || source.get("api/token", &first);
+        let (one, two, three) = tokio::join!(get(), get(), get());
+        assert!([one, two, three].iter().all(Result::is_ok));
+        source.get("api/token", &by("second-secret-id")).await.ok().flatten().unwrap();
+        assert_eq!(*http.0.lock().unwrap(), ["first-secret-id", "second-secret-id"]);
     }
 
     /// Writers of JSON may escape any letter of a key: Go's do so with `&`, PHP's with what is no ASCII.
