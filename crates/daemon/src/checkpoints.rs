@@ -15,7 +15,7 @@ use data_encoding::BASE64URL_NOPAD;
 use jiff::Timestamp;
 use keyless_core::{
     Code, Error, SafeText,
-    audit::{Action, Checkpoint, Draft, Entry, Outcome, Target},
+    audit::{Action, Checkpoint, Draft, Outcome, Target},
 };
 use keyless_store::{AuditLog, Fit, LogError, MissedEnd, Store, TamperedAt, VerifiedChain};
 use keyless_vault::{Factor, Vault};
@@ -99,10 +99,9 @@ pub async fn sign_log(
 }
 
 /// Whether something was written since the end was signed last.
-pub(crate) async fn has_grown(vault: &Vault) -> bool {
-    let grown =
-        |ends: Vec<(String, Entry)>| ends.iter().any(|(_, last)| last.action != Action::Checkpoint);
-    vault.store().audit_ends().await.is_ok_and(grown)
+pub(crate) async fn has_grown(vault: &Vault) -> Result<bool, Error> {
+    let ends = vault.store().audit_ends().await?;
+    Ok(ends.iter().any(|(_, last)| last.action != Action::Checkpoint))
 }
 
 /// Verifies the log, and that every checkpoint fits it.

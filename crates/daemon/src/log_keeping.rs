@@ -12,6 +12,7 @@ use keyless_core::{
 };
 use keyless_store::{AuditLog, Store};
 use keyless_vault::Vault;
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
@@ -166,10 +167,65 @@ pub async fn remove_old_log(
     Ok(vault.store().audit_remove_closed(bound, &*vault.head_sealer()).await?)
 }
 
-/// Does what is due, until it is dropped. What can't be done now is tried again later: the log itself is whole.
+/// Why the end of the log could not be signed when that was due last.
+pub(crate) type SigningProblem = Arc<Mutex<Option<String>>>;
+
+/// When the end of the log is signed next.
+struct Signing {
+    due: Instant,
+    /// After the next failure.
+    patience: Duration,
+    problem: SigningProblem,
+}
+
+impl Signing {
+    fn new(problem: SigningProblem) -> Self {
+        Self { due: Instant::now() + SIGN_INTERVAL, patience: INTERVAL, problem }
+    }
+
+    /// It is signed.
+    fn is_done(&mut self) {
+        *self.problem.lock() = None;
+        *self = Self::new(Arc::clone(&self.problem));
+    }
+
+    /// Signs the end of a log that has grown, where that is due.
+    async fn sign(&mut self, vault: &Vault, log: &AuditLog, places: &Places) {
+        if Instant::now() < self.due {
+            return;
+        }
+        // One that failed may have left its entry, behind which the log has not grown.
+        let has_failed = self.problem.lock().is_some();
+        let signing = async {
+            if has_failed || has_grown(vault).await? {
+                sign_log(vault, log, places).await?;
+            }
+            Ok::<_, Error>(())
+        };
+        match signing.await {
+            Ok(()) => self.is_done(),
+            // It has locked itself meanwhile.
+            Err(_) if !vault.is_open() => {}
+            Err(error) => {
+                *self.problem.lock() = Some(error.message());
+                self.due = Instant::now() + self.patience;
+                self.patience = MOST_PATIENCE.min(self.patience * 2);
+            }
+        }
+    }
+}
+
+/// Does what is due, until it is dropped. What can't be done now is tried again later: the log itself is whole. Who asks
+/// how things are is told by `problem` that its end could not be signed.
 /// `profile` is the one that rules until this process ends, whatever the file says by then.
-pub(crate) async fn keep_log(vault: Arc<Vault>, log: AuditLog, places: Places, profile: Profile) {
-    let (mut signed, mut clocks) = (Instant::now(), ClockWatch::now());
+pub(crate) async fn keep_log(
+    vault: Arc<Vault>,
+    log: AuditLog,
+    places: Places,
+    profile: Profile,
+    problem: SigningProblem,
+) {
+    let (mut signing, mut clocks) = (Signing::new(problem), ClockWatch::now());
     let mut was_in_step = in_step();
     let (mut due, mut patience) = (Instant::now(), INTERVAL);
     loop {
@@ -193,17 +249,12 @@ pub(crate) async fn keep_log(vault: Arc<Vault>, log: AuditLog, places: Places, p
         if Instant::now() >= due {
             let kept = close_and_remove(&vault, &log, &places).await;
             if let Ok(true) = kept {
-                signed = Instant::now();
+                signing.is_done();
             }
             patience = if kept.is_ok() { INTERVAL } else { MOST_PATIENCE.min(patience * 2) };
             due = Instant::now() + if kept.is_ok() { Duration::ZERO } else { patience };
         }
-        if signed.elapsed() >= SIGN_INTERVAL {
-            signed = Instant::now();
-            if has_grown(&vault).await {
-                let _ = sign_log(&vault, &log, &places).await;
-            }
-        }
+        signing.sign(&vault, &log, &places).await;
     }
 }
 
@@ -318,6 +369,28 @@ mod tests {
         assert_eq!(keys, (first, first.next()), "a key of today stays until somebody changes it");
         let verified = vault.store().audit_verify(Some(&*vault.head_sealer())).await.unwrap();
         assert_eq!(verified[0].vouching.without, 0);
+    }
+
+    #[tokio::test]
+    async fn an_end_that_could_not_be_signed_is_told_until_it_is() {
+        let scene = Scene::new().await;
+        let places = Places::below(scene.folder.path());
+        let entry =
+            plain_entry(agent("broker", "broker"), Action::Query, Outcome::Success, Target::Log);
+        scene.log.append(entry).await.unwrap();
+        let problem = SigningProblem::default();
+        let mut signing = Signing::new(Arc::clone(&problem));
+        signing.due = Instant::now();
+        std::fs::create_dir_all(places.checkpoints_file()).unwrap();
+        signing.sign(&scene.vault, &scene.log, &places).await;
+        assert!(problem.lock().is_some());
+        let wait = signing.due - Instant::now();
+        assert!(wait <= INTERVAL, "{wait:?}");
+        std::fs::remove_dir(places.checkpoints_file()).unwrap();
+        signing.due = Instant::now();
+        signing.sign(&scene.vault, &scene.log, &places).await;
+        assert_eq!(*problem.lock(), None);
+        assert!(places.checkpoints_file().is_file() && signing.due > Instant::now() + INTERVAL);
     }
 
     #[test]

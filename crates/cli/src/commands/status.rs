@@ -79,6 +79,9 @@ pub(super) async fn run(ui: &Ui) -> Result<ExitCode, Error> {
     if let Some(problem) = service.as_ref().and_then(|status| status.config_problem.as_ref()) {
         ui.warn(format!("config.toml as it lies there is not in force: {problem}"));
     }
+    if let Some(problem) = service.as_ref().and_then(|status| status.signing_problem.as_ref()) {
+        ui.warn(format!("the end of the log could not be signed: {problem}"));
+    }
     for problem in service.iter().flat_map(|status| &status.provider_problems) {
         ui.warn(format!("in providers/, {problem}"));
     }

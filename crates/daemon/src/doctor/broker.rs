@@ -88,6 +88,11 @@ fn running(status: &service::Status) -> Vec<Check> {
             "mend the file; it is taken up within a second",
         ));
     }
+    if let Some(problem) = &status.signing_problem {
+        let found = format!("the end of the log could not be signed: {problem}");
+        let next = "keyless audit verify, then keyless audit checkpoint";
+        checks.push(Check::fault("broker.checkpoint", found, next));
+    }
     checks
 }
 

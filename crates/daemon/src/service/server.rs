@@ -33,7 +33,7 @@ use crate::{
     desktop,
     hardening::raise_open_files,
     liveness::LivenessChecks,
-    log_keeping::keep_log,
+    log_keeping::{SigningProblem, keep_log},
     nl::{Listeners, NlService, Telling, end_revoked, keep_phases, tell_all, tidy_agents},
     operator::{Approver, OperatorDoor, Overview},
     places::Places,
@@ -63,6 +63,7 @@ struct Service {
     web: Arc<Web>,
     /// Why config.toml as it lies there is not in force.
     config_problem: Mutex<Option<String>>,
+    signing_problem: SigningProblem,
     last_manifest: Arc<LastManifest>,
 }
 
@@ -81,6 +82,7 @@ impl Service {
             proxy,
             web: Arc::new(Web::new(Arc::clone(desk))),
             config_problem: Mutex::default(),
+            signing_problem: SigningProblem::default(),
             last_manifest: Arc::default(),
         }
     }
@@ -152,10 +154,10 @@ async fn serve_to_the_end(
     tokio::spawn(Arc::clone(broker.engine()).serve_proxy(proxy_listener));
     // What goes on beside the conversations, and ends with them.
     let mut beside = JoinSet::new();
-    begin_upkeep(&mut beside, &broker, &speaking, &places, nl);
     let desk = desk(&broker, &places, window);
     let keeper = Arc::clone(&desk.keeper);
     let service = Service::new(broker, speaking, &desk, proxy);
+    begin_upkeep(&mut beside, &service, nl);
     let door = OperatorDoor::new(&service.broker, desk, Arc::clone(&service.web));
     beside.spawn(Arc::new(door).serve(operator_listener));
     let service = Arc::new(service);
@@ -194,9 +196,7 @@ fn remove_sockets(places: &Places) {
 /// What happens by itself as time goes by, to agents, rotations, requests and the log.
 fn begin_upkeep(
     beside: &mut JoinSet<()>,
-    broker: &Broker,
-    speaking: &Arc<NlService>,
-    places: &Places,
+    Service { broker, nl: speaking, places, signing_problem, .. }: &Service,
     nl: &NlConfig,
 ) {
     let (vault, log) = (broker.vault(), broker.log());
@@ -212,7 +212,8 @@ fn begin_upkeep(
     beside.spawn(tell_all(telling, nl.webhooks.clone()));
     beside.spawn(keep_phases(Arc::clone(vault), log.clone(), nl.grace()));
     beside.spawn(desktop::watch(Arc::clone(broker.requests()), places.clone()));
-    beside.spawn(keep_log(Arc::clone(vault), log.clone(), places.clone(), nl.profile));
+    let problem = Arc::clone(signing_problem);
+    beside.spawn(keep_log(Arc::clone(vault), log.clone(), places.clone(), nl.profile, problem));
 }
 
 impl Service {

@@ -186,6 +186,7 @@ impl Service {
                     sessions: self.sessions.load(Ordering::Relaxed),
                     waiting: self.broker.requests().waiting().await,
                     config_problem: self.config_problem.lock().clone(),
+                    signing_problem: self.signing_problem.lock().clone(),
                     provider_problems,
                     version: Some(OURS.to_owned()),
                     serves: Some(self.places.data().to_string_lossy().into_owned()),
