@@ -16,7 +16,7 @@ use keyless_sockets::{accept_each, raise_open_files};
 use tokio::{
     io::AsyncReadExt,
     sync::{Semaphore, mpsc},
-    time::timeout,
+    time::{sleep, timeout},
 };
 
 use crate::{
@@ -135,16 +135,7 @@ impl Forward {
     /// and a sidecar that can't be reached.
     pub async fn serve_until_signal(mut self, warn: impl Fn(&Error)) -> Result<(), Error> {
         let mut stop = Stop::listen()?;
-        loop {
-            tokio::select! {
-                () = stop.asked() => break,
-                Some(fault) = self.faults.recv() => {
-                    warn(&fault);
-                    // One line a second, whatever a guest does.
-                    tokio::time::sleep(Duration::from_secs(1)).await;
-                }
-            }
-        }
+        tell_until(stop.asked(), &mut self.faults, warn).await;
         Ok(())
     }
 
@@ -165,6 +156,26 @@ impl Forward {
                 Ok(Listener::Vsock(listener, Some(cid)))
             }
         }
+    }
+}
+
+/// Tells of faults, one a second, whatever a guest does, and ends as soon as it is stopped.
+async fn tell_until(
+    stopped: impl Future<Output = ()>,
+    faults: &mut mpsc::Receiver<Error>,
+    warn: impl Fn(&Error),
+) {
+    let telling = async {
+        while let Some(fault) = faults.recv().await {
+            warn(&fault);
+            sleep(Duration::from_secs(1)).await;
+        }
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        biased;
+        () = stopped => {}
+        () = telling => {}
     }
 }
 
@@ -243,6 +254,22 @@ mod tests {
     use tokio::net::UnixListener;
 
     use super::*;
+
+    #[tokio::test]
+    async fn a_flood_of_faults_keeps_nobody_from_stopping_it() {
+        let (sender, mut faults) = mpsc::channel(1);
+        let flood =
+            tokio::spawn(
+                async move { while sender.send(Code::HeadTimeout.into()).await.is_ok() {} },
+            );
+        let told = std::cell::Cell::new(0);
+        let (brief, begun) = (Duration::from_millis(100), std::time::Instant::now());
+        tell_until(sleep(brief), &mut faults, |_| told.set(told.get() + 1)).await;
+        assert_eq!(told.get(), 1);
+        assert!(begun.elapsed() < Duration::from_millis(900), "{:?}", begun.elapsed());
+        tell_until(async {}, &mut faults, |_| panic!("it was stopped before")).await;
+        flood.abort();
+    }
 
     #[tokio::test]
     async fn what_stands_behind_a_preamble_with_a_socket_is_passed_on() {
