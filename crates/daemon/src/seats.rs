@@ -126,17 +126,7 @@ impl Drop for Taken {
 }
 
 impl Seat {
-    /// A whole form has come, and is judged until its answer is there.
-    pub(crate) fn is_judged(&self) {
-        self.under_way.store(1, Ordering::Relaxed);
-    }
-
-    /// Its answer is there.
-    pub(crate) fn is_answered(&self) {
-        self.under_way.store(0, Ordering::Relaxed);
-    }
-
-    /// A whole message has come.
+    /// A whole message or form has come, which is judged until this is dropped.
     pub(crate) fn begin(self: &Arc<Self>) -> UnderWay {
         self.under_way.fetch_add(1, Ordering::Relaxed);
         UnderWay(Arc::clone(self))
@@ -182,13 +172,12 @@ mod tests {
         let seats = Seats::of(MOST);
         let mut taken: Vec<_> = (0..MOST).map(|_| seats.take(None).unwrap()).collect();
         taken[0].seat().is_operators();
-        taken[1].seat().is_judged();
+        let judged = taken[1].seat().begin();
         let new = seats.take(None).unwrap();
         let left = |taken: &Taken| taken.wanted().now_or_never().is_some();
         assert!(!left(&taken[0]) && !left(&taken[1]) && left(&taken[2]) && !left(&taken[3]));
         // Its answer is there: it sits there like the others, and the operator's stays what it is.
-        taken[0].seat().is_answered();
-        taken[1].seat().is_answered();
+        drop(judged);
         let newer = seats.take(None).unwrap();
         assert!(!left(&taken[0]) && left(&taken[1]) && !left(&new));
         drop((taken.split_off(1), new, newer));

@@ -138,12 +138,7 @@ async fn serve_connection(
     let routes = TowerToHyperService::new(routes);
     let service = service_fn(|mut request: hyper::Request<Incoming>| {
         request.extensions_mut().insert(Arc::clone(&seat));
-        let (answering, seat) = (routes.call(request), Arc::clone(&seat));
-        async move {
-            let answer = answering.await;
-            seat.is_answered();
-            answer
-        }
+        routes.call(request)
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())

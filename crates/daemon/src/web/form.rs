@@ -16,7 +16,7 @@ use tokio::time::timeout;
 use zeroize::Zeroizing;
 
 use super::{Web, frame::Failure, visitors::Visit};
-use crate::seats::Seat;
+use crate::seats::{Seat, UnderWay};
 
 /// The visit's cookie.
 pub(super) const COOKIE: &str = "keyless";
@@ -39,12 +39,15 @@ pub(super) struct Proven(pub(super) Arc<Visit>);
 pub(super) struct Sent {
     pub(super) visit: Arc<Visit>,
     pub(super) fields: Fields,
+    pub(super) _under_way: Option<UnderWay>,
 }
 
 /// A form of somebody who may have proven nothing.
 pub(super) struct SentByGuest {
     pub(super) visit: Arc<Visit>,
     pub(super) fields: Fields,
+    /// Until its answer is there nobody takes the connection's seat.
+    pub(super) under_way: Option<UnderWay>,
 }
 
 /// The fields of a form; wiped when dropped.
@@ -94,14 +97,12 @@ impl FromRequest<Arc<Web>> for SentByGuest {
         let coming = timeout(FORM_TIME, to_bytes(body, MAX_FORM_BYTES)).await;
         let bytes =
             coming.map_err(|_| bad_form("the form did not come in time"))?.map_err(too_large)?;
-        if let Some(seat) = seat(&parts) {
-            seat.is_judged();
-        }
+        let under_way = seat(&parts).map(Seat::begin);
         let fields = Fields::read(&bytes);
         if !visit.is_own_form(fields.text(FORM_WORD)) {
             return Err(bad_form("the form is not from this visit; load the page again").into());
         }
-        Ok(Self { visit, fields })
+        Ok(Self { visit, fields, under_way })
     }
 }
 
@@ -109,9 +110,10 @@ impl FromRequest<Arc<Web>> for Sent {
     type Rejection = Failure;
 
     async fn from_request(request: Request, web: &Arc<Web>) -> Result<Self, Failure> {
-        let SentByGuest { visit, fields } = SentByGuest::from_request(request, web).await?;
+        let SentByGuest { visit, fields, under_way } =
+            SentByGuest::from_request(request, web).await?;
         if visit.is_proven() && web.desk.vault.is_open() {
-            return Ok(Self { visit, fields });
+            return Ok(Self { visit, fields, _under_way: under_way });
         }
         Err(Failure::Unproven(visit, None, web.desk.vault.is_open()))
     }
@@ -154,8 +156,8 @@ pub(super) fn query(text: Option<&str>) -> Fields {
 }
 
 /// The connection that it came by.
-fn seat(parts: &Parts) -> Option<&Seat> {
-    parts.extensions.get::<Arc<Seat>>().map(Arc::as_ref)
+fn seat(parts: &Parts) -> Option<&Arc<Seat>> {
+    parts.extensions.get::<Arc<Seat>>()
 }
 
 /// Every cookie of our name: a browser may have one of another server of this machine, too.

@@ -170,7 +170,7 @@ mod tests {
             .unwrap();
         let visit = visitors.visit(&opened.place, &opened.cookie).unwrap();
         let fields = query(Some("factor=correct+horse+battery+staple"));
-        (opened, SentByGuest { visit, fields })
+        (opened, SentByGuest { visit, fields, under_way: None })
     }
 
     fn cookie(response: &Response) -> &str {
@@ -230,7 +230,10 @@ mod tests {
         std::fs::create_dir_all(file.parent().unwrap()).unwrap();
         for (text, gives) in [("", true), ("[web]\nprove_again = ", false)] {
             std::fs::write(&file, text).unwrap();
-            let sent = || Sent { visit: scene.proven_visit(), fields: query(None) };
+            let sent = || {
+                let (visit, fields) = (scene.proven_visit(), query(None));
+                Sent { visit, fields, _under_way: None }
+            };
             assert_eq!(prove_once(web, &mut sent(), Weight::Nothing).await, Ok(()), "{text}");
             let proven = prove_once(web, &mut sent(), Weight::Gives).await;
             assert_eq!(proven.is_ok(), gives, "{text}");
