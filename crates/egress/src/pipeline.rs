@@ -14,6 +14,7 @@ mod interim;
 mod minting;
 mod renewal;
 mod seal;
+mod upload;
 mod websocket;
 
 use std::{

@@ -27,6 +27,7 @@ use super::{
     interim::{self, Line},
     renewal::Again,
     seal::{self, Sealed, Sealing},
+    upload::{Progress, Upload},
 };
 use crate::{
     account::Account,
@@ -46,11 +47,13 @@ pub(super) struct Exchange<'a> {
     verdict: Verdict,
     /// Where interim answers go, if the client understands them.
     line: Option<Line>,
+    /// Of the body that is on its way over HTTP/1.1, if there is one.
+    upload: Option<Progress>,
 }
 
 impl<'a> Exchange<'a> {
     pub(super) fn new(task: &'a Task<'a>) -> Self {
-        Self { task, verdict: Verdict::default(), line: None }
+        Self { task, verdict: Verdict::default(), line: None, upload: None }
     }
 
     /// Sends the request and makes the answer.
@@ -135,7 +138,7 @@ impl<'a> Exchange<'a> {
 
     /// Makes the request fit the connection's version, and swaps.
     pub(super) async fn prepare<B>(
-        &self,
+        &mut self,
         mut request: Request<B>,
         upstream: Version,
         account: &Arc<Account>,
@@ -147,14 +150,19 @@ impl<'a> Exchange<'a> {
         fit(&mut request, upstream, self.task.scheme, self.task.authority)?;
         let route = self.route(upstream);
         let mut swapped = swap::swap_request(&self.task.table, &route, request).await?;
+        self.upload = None;
+        if swapped.body().is_end_stream() {
+            return Ok(swapped.map(|body| Nothing(body.size_hint()).boxed_unsync()));
+        }
         keep_body(&mut swapped);
-        Ok(swapped.map(|body| {
-            if body.is_end_stream() {
-                Nothing(body.size_hint()).boxed_unsync()
-            } else {
-                Watched::new(body, self.verdict.clone()).of_request(account).boxed_unsync()
-            }
-        }))
+        let watched =
+            swapped.map(|body| Watched::new(body, self.verdict.clone()).of_request(account));
+        if upstream == Version::HTTP_2 {
+            return Ok(watched.map(Watched::boxed_unsync));
+        }
+        let (request, progress) = Upload::of(watched);
+        self.upload = Some(progress);
+        Ok(request.map(Upload::boxed_unsync))
     }
 
     /// Sends, and again over new connections while those that were there did not take the request: a kept one had died, or
@@ -169,7 +177,7 @@ impl<'a> Exchange<'a> {
         for pause in PAUSES_MS.map(Duration::from_millis) {
             let spare = if connection.may_be_over() { spare(&request) } else { None };
             let failure = match connection.send(request, self.interim()).await {
-                Ok(response) => return Ok(response),
+                Ok(response) => return Ok(self.answered(connection, response)),
                 Err(failure) => failure,
             };
             request = match (failure.unsent, spare) {
@@ -187,8 +195,19 @@ impl<'a> Exchange<'a> {
             }
             *connection = fresh;
         }
-        let answer = connection.send(request, self.interim()).await;
-        answer.map_err(|failure| self.unanswered(failure.error))
+        match connection.send(request, self.interim()).await {
+            Ok(response) => Ok(self.answered(connection, response)),
+            Err(failure) => Err(self.unanswered(failure.error)),
+        }
+    }
+
+    /// Decides by an answer's head whether its connection may serve another request.
+    fn answered<B>(&self, connection: &mut Connection, response: Response<B>) -> Response<B> {
+        let status = response.status();
+        if self.upload.as_ref().is_some_and(|upload| !upload.answered(status)) {
+            connection.ends_with_answer();
+        }
+        response
     }
 
     fn unanswered(&self, error: Error) -> Refused {
@@ -243,7 +262,18 @@ impl<'a> Exchange<'a> {
     }
 
     fn interim(&self) -> Option<impl Fn(StatusCode, &HeaderMap) + use<>> {
-        self.line.as_ref().map(|line| interim::forward(self.task, line))
+        let upload = self.upload.clone();
+        let forward = self.line.as_ref().map(|line| interim::forward(self.task, line));
+        let is_heard = upload.is_some() || forward.is_some();
+        let hear = move |status, headers: &HeaderMap| {
+            if let Some(upload) = upload.as_ref().filter(|_| status == StatusCode::CONTINUE) {
+                upload.asked();
+            }
+            if let Some(forward) = &forward {
+                forward(status, headers);
+            }
+        };
+        is_heard.then_some(hear)
     }
 
     pub(super) fn route(&self, upstream_version: Version) -> Route<'a> {

@@ -15,7 +15,10 @@ use http_body_util::combinators::UnsyncBoxBody;
 use hyper::client::conn::{TrySendError, http1};
 use hyper_util::rt::TokioIo;
 use keyless_core::{Code, Error, SafeText, Scheme};
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    task::AbortHandle,
+};
 
 use super::{Home, Key, Means, Wanted, driver::Driver, ragged::Ragged};
 use crate::{
@@ -64,6 +67,8 @@ pub(super) struct Http1 {
     pub(super) sender: http1::SendRequest<OutgoingBody>,
     /// Gone once it has a task of its own.
     driver: Option<Driver>,
+    /// That task.
+    task: Option<AbortHandle>,
 }
 
 impl Connection {
@@ -129,6 +134,11 @@ impl Connection {
         }
     }
 
+    /// Nobody has it after the answer that it is giving.
+    pub(crate) fn ends_with_answer(&mut self) {
+        self.home = None;
+    }
+
     /// From here on the connection moves by itself, whoever is slow with its answer.
     pub(crate) fn let_go(mut self) -> Self {
         if let Some(Sender::Http1(http1)) = &mut self.sender {
@@ -189,18 +199,26 @@ impl Http1 {
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
             // Its error reaches whoever has a request on it.
-            runtime.spawn(driver.into_future());
+            self.task = Some(runtime.spawn(driver.into_future()).abort_handle());
+        }
+    }
+
+    /// Ends it where it stands, with what it was to send yet.
+    fn cut(self) {
+        if let Some(task) = self.task {
+            task.abort();
         }
     }
 }
 
 impl Drop for Connection {
     /// Waits in the background until the answer has been read to its end, and keeps the connection
-    /// then; one whose answer is cut off closes by itself.
+    /// then; one whose answer is cut off closes by itself. One that nobody is to have again is not waited for.
     fn drop(&mut self) {
-        let (Some(Sender::Http1(mut http1)), Some(home)) = (self.sender.take(), self.home.take())
-        else {
-            return;
+        let Some(Sender::Http1(mut http1)) = self.sender.take() else { return };
+        let Some(home) = self.home.take() else {
+            // At rest it can still end as TLS would have it.
+            return if http1.sender.is_ready() { drop(http1) } else { http1.cut() };
         };
         if http1.sender.is_ready() {
             return home.take_back(http1);
@@ -250,7 +268,11 @@ where
         .handshake(TokioIo::new(stream))
         .await
         .map_err(|error| explain(&error))?;
-    Ok(Sender::Http1(Http1 { sender, driver: Some(Driver::new(connection.with_upgrades())) }))
+    Ok(Sender::Http1(Http1 {
+        sender,
+        driver: Some(Driver::new(connection.with_upgrades())),
+        task: None,
+    }))
 }
 
 /// What is passed on says the version of who passes it on (RFC 9110, section 2.5): as HTTP/1.0, an answer without a length

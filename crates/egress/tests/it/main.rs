@@ -23,6 +23,8 @@ mod framing;
 mod http;
 /// Interim answers over HTTP/1 and HTTP/2 in every combination.
 mod interim;
+/// What is left of a request or comes beyond an answer, and is no message.
+mod leftovers;
 /// Tokens that answers mint: kept from the agent, whoever is in a hurry.
 mod minted;
 /// Random requests, against a model and against no proxy.
