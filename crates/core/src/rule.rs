@@ -20,6 +20,7 @@ pub use self::{
     path_glob::{PathGlob, PathGlobError},
     request_rule::{
         BodyCalls, Otherwise, RequestFacts, RequestRule, RequestRuleError, folded_parameter,
+        is_method,
     },
     signer::{HmacSigner, Piece, SignatureHash, Signer, SignerError},
 };

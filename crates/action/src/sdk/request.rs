@@ -6,7 +6,7 @@
 use std::{borrow::Cow, time::Duration};
 
 use keyless_core::{
-    Authority, Code, Error, RequestFacts, SafeText, Scheme, TemplatePart, parse_template,
+    Authority, Code, Error, RequestFacts, SafeText, Scheme, TemplatePart, is_method, parse_template,
 };
 use serde_json::{Map, Value};
 use zeroize::Zeroizing;
@@ -22,8 +22,6 @@ use super::{
 const MAX_TARGET: usize = 65_534;
 /// Stands where a credential will.
 const NO_CREDENTIAL: &str = "-";
-/// The field by which frameworks take another method.
-const METHOD: &str = "_method";
 
 /// One HTTP request of the broker's own, which may be sent.
 pub struct Call {
@@ -143,8 +141,9 @@ fn fields(method: &str, media_type: Option<&str>, body: &[u8]) -> Option<Vec<(Ve
         return Some(Vec::new());
     }
     let members: Map<String, Value> = serde_json::from_slice(body).unwrap_or_default();
-    let method = members.get(METHOD).and_then(Value::as_str);
-    Some(method.map(|method| (METHOD.into(), method.into())).into_iter().collect())
+    let methods = members.into_iter().filter(|(name, _)| is_method(name.as_bytes()));
+    let said = methods.filter_map(|(name, value)| Some((name.into(), value.as_str()?.into())));
+    Some(said.collect())
 }
 
 /// A checked call of an HTTP service, in which placeholders stand where values will.

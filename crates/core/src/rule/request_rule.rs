@@ -132,9 +132,12 @@ impl RequestFacts {
     }
 }
 
-/// Whether a framework may take a parameter of this name for the method.
-fn is_method(name: &[u8]) -> bool {
-    folded_parameter(name).eq(METHOD.iter().copied())
+/// Whether a framework may take a parameter, or a member of JSON, of this name for the method: `_method` in any capitals,
+/// since Slim takes `_METHOD`, or one of the headers', which others look for there too.
+pub fn is_method(name: &[u8]) -> bool {
+    let folded = || folded_parameter(name).map(|byte| byte.to_ascii_lowercase());
+    let dashed = || folded().map(|byte| if byte == b'_' { b'-' } else { byte });
+    folded().eq(METHOD.iter().copied()) || METHODS.iter().any(|header| dashed().eq(header.bytes()))
 }
 
 /// A parameter's name, decoded, as PHP has it: without blanks before it, what follows a NUL and an index in brackets, and

@@ -26,7 +26,7 @@ pub(super) enum Form {
 
 /// More fields called `_method` than any form has.
 const MAX_FIELDS: usize = 64;
-/// More of a name, or of its value, is not looked at: `_method`, all of it escaped, has 21 bytes.
+/// More of a name, or of its value, is not looked at: `x-http-method-override`, all of it escaped, has 66 bytes.
 const MAX_WRITTEN: usize = 96;
 
 /// Names and values of fields.
@@ -61,21 +61,26 @@ impl Form {
         match self {
             Self::Fields => {
                 // Most of a large form is not worth decoding.
-                let may_count = |pair: &&[u8]| {
-                    memmem::find(pair, b"method").is_some() || memchr::memchr(b'%', pair).is_some()
-                };
+                let may_count =
+                    |pair: &&[u8]| has_word(pair) || memchr::memchr(b'%', pair).is_some();
                 let pairs = body.split(|byte| *byte == b'&').filter(may_count);
                 // Decoded, few have the word still, as a name or behind a semicolon.
-                let has_word = |(name, value): &(Vec<u8>, Vec<u8>)| {
-                    [name, value].iter().any(|text| memmem::find(text, b"method").is_some())
-                };
-                Some(pairs.flat_map(form_parameters).filter(has_word).collect())
+                let counts = |(name, value): &(Vec<u8>, Vec<u8>)| has_word(name) || has_word(value);
+                Some(pairs.flat_map(form_parameters).filter(counts).collect())
             }
             Self::Json => member::members(body),
             Self::Parts => parts(body),
             Self::Unreadable => None,
         }
     }
+}
+
+/// Whether there is the word that all names have which count, in any capitals.
+fn has_word(text: &[u8]) -> bool {
+    const WORD: &[u8] = b"method";
+    memchr::memchr2_iter(b'm', b'M', text)
+        .filter_map(|at| text.get(at..at + WORD.len()))
+        .any(|word| word.eq_ignore_ascii_case(WORD))
 }
 
 /// Whether a field names no charset, or one whose first half is ASCII.
@@ -153,10 +158,10 @@ fn names(head: &[u8]) -> Option<BTreeSet<Vec<u8>>> {
             _ => continue,
         };
         let (written, is_cut) = quoted(value);
-        if memmem::find(&written, b"method").is_none()
-            && !written.iter().any(|byte| b"%\\?".contains(byte))
-            && !(is_cut && starred.is_some())
-        {
+        let may_count = has_word(&written)
+            || written.iter().any(|byte| b"%\\?".contains(byte))
+            || (is_cut && starred.is_some());
+        if !may_count {
             continue;
         }
         if is_cut {
@@ -184,8 +189,7 @@ fn names(head: &[u8]) -> Option<BTreeSet<Vec<u8>>> {
 
 /// Takes up those names that may count; `None` where there are too many.
 fn take(found: [Vec<u8>; 2], names: &mut BTreeSet<Vec<u8>>) -> Option<()> {
-    let may_count = |name: &Vec<u8>| memmem::find(name, b"method").is_some();
-    names.extend(found.into_iter().filter(may_count));
+    names.extend(found.into_iter().filter(|name| has_word(name)));
     (names.len() <= MAX_FIELDS).then_some(())
 }
 
@@ -249,9 +253,16 @@ mod tests {
 
     #[test]
     fn fields_are_found_however_they_are_written() {
-        for form in
-            ["_method=DELETE", "a=1&_method=delete&b=2", "%5Fmethod=DELETE", "a=1;.method=DELETE"]
-        {
+        for form in [
+            "_method=DELETE",
+            "a=1&_method=delete&b=2",
+            "%5Fmethod=DELETE",
+            "a=1;.method=DELETE",
+            "_METHOD=DELETE",
+            "%5fMeth%4fd=DELETE",
+            "X-HTTP-Method-Override=DELETE",
+            "x_method_override=DELETE",
+        ] {
             for kind in [FIELDS, "Application/X-WWW-Form-URLencoded; charset=\"UTF-8\"", ""] {
                 assert_eq!(methods(kind, form.as_bytes()).unwrap(), ["DELETE"], "{kind} {form}");
             }

@@ -1,19 +1,20 @@
-//! A member `_method` of JSON, which Laravel takes for the method as it does a form's field.
+//! A member `_method` of JSON, which Laravel and Slim take for the method as they do a form's field, or one called as the
+//! headers are that do so.
 //!
 //! Short bodies are read; longer ones are watched as they pass, in which one that is found ends them, since its value
 //! is yet to come. Deliberately not here: who minds (`ledger.rs`).
 
 use std::{borrow::Cow, fmt};
 
+use keyless_core::is_method;
 use memchr::memmem;
 use serde::de::{self, Deserializer as _, IgnoredAny, MapAccess, Visitor};
 use serde_json::{Deserializer, Value};
 
 use super::hidden::json_decoded;
 
-const NAME: &str = "_method";
-/// The name between quotes, with all of it escaped.
-const LONGEST: usize = 6 * (NAME.len() + 2);
+/// The longest such name between quotes, with all of it escaped.
+const LONGEST: usize = 6 * ("X-HTTP-Method-Override".len() + 2);
 
 /// Watches one body, chunk by chunk.
 #[derive(Default)]
@@ -38,10 +39,19 @@ impl Watch {
 }
 
 fn is_in(text: &[u8]) -> bool {
-    let quoted = b"\"_method\"";
-    memmem::find(text, quoted).is_some()
+    has_name(text)
         || (memmem::find(text, b"\\u00").is_some()
-            && memmem::find(&json_decoded(&without_quotes(text)).0, quoted).is_some())
+            && has_name(&json_decoded(&without_quotes(text)).0))
+}
+
+/// Whether such a name stands there between quotes, as it is.
+fn has_name(text: &[u8]) -> bool {
+    memchr::memchr_iter(b'"', text).any(|at| {
+        let rest = &text[at + 1..text.len().min(at + 1 + LONGEST)];
+        // What begins a name that counts, so that few are looked at.
+        matches!(rest, [b'_' | b'x' | b'X', ..])
+            && memchr::memchr(b'"', rest).is_some_and(|end| is_method(&rest[..end]))
+    })
 }
 
 /// An escaped quote ends no name, and would look like one that does once it is decoded.
@@ -77,10 +87,10 @@ impl<'de> Visitor<'de> for Members {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let mut members = Vec::new();
         while let Some(name) = map.next_key::<Cow<'_, str>>()? {
-            if name != NAME {
+            if !is_method(name.as_bytes()) {
                 map.next_value::<IgnoredAny>()?;
             } else if let Value::String(method) = map.next_value()? {
-                members.push((NAME.into(), method.into_bytes()));
+                members.push((name.into_owned().into_bytes(), method.into_bytes()));
             }
         }
         Ok(members)
@@ -108,6 +118,9 @@ mod tests {
         assert_eq!(methods(r#"{"\u005fmethod":"PUT","_method":"PATCH"}"#), some(&["PUT", "PATCH"]));
         assert_eq!(methods(r#"{"a":{"_method":"PUT"},"_method":null}"#), some(&[]));
         assert_eq!(methods(r#"[{"_method":"PUT"}]"#), some(&[]));
+        assert_eq!(methods(r#"{"_METHOD":"PUT","x":1}"#), some(&["PUT"]));
+        assert_eq!(methods(r#"{"X-HTTP-Method-Override":"PUT"}"#), some(&["PUT"]));
+        assert_eq!(methods(r#"{"x_\u006dethod_override":"PUT","method":"GET"}"#), some(&["PUT"]));
         assert_eq!(methods("not json"), some(&[]));
         assert_eq!(methods(r#"{"_method":"PUT""#), None);
     }
@@ -119,9 +132,13 @@ mod tests {
             chunks.iter().any(|chunk| watch.sees(chunk.as_bytes()))
         };
         let long = "x".repeat(100);
-        for name in
-            ["_method", "\\u005fmethod", "\\u005F\\u006d\\u0065\\u0074\\u0068\\u006f\\u0064"]
-        {
+        for name in [
+            "_method",
+            "_MethoD",
+            "X-HTTP-Method-Override",
+            "\\u005fmethod",
+            "\\u005F\\u006d\\u0065\\u0074\\u0068\\u006f\\u0064",
+        ] {
             let text = format!("{{\"a\":\"{long}\",\"{name}\":\"PUT\",\"b\":\"{long}\"}}");
             for cut in 0..text.len() {
                 assert!(sees(&[&text[..cut], &text[cut..]]), "{name} {cut}");

@@ -307,6 +307,8 @@ fn an_operation_is_not_another_one_by_a_parameter() {
             for other in [
                 json!({ "_method": "DELETE" }),
                 json!({ "_method": " delete" }),
+                json!({ "_METHOD": "DELETE" }),
+                json!({ "X-HTTP-Method-Override": "DELETE" }),
                 json!({ "_method": "{{nl:a/METHOD}}" }),
             ] {
                 assert_eq!(checked(other.clone()), Err(Code::BadRequest), "{provider}: {other}");
@@ -321,6 +323,8 @@ fn an_operation_is_not_another_one_by_a_parameter() {
         ("_method", json!({ "x": "PUT" })),
         (" _method", json!("PUT")),
         (".method", json!("PUT")),
+        ("_Method", json!("PUT")),
+        ("x_http_method", json!("PUT")),
     ] {
         assert_eq!(of_form(json!({ name: value })), Err(Code::BadRequest), "{name}: {value}");
     }
