@@ -25,7 +25,7 @@ use std::{
 use bytes::Bytes;
 use futures_util::FutureExt as _;
 use h2::ext::Protocol;
-use http::{Method, Request, Response, Version, header};
+use http::{Method, Request, Response, Version, header, uri::PathAndQuery};
 use http_body_util::combinators::UnsyncBoxBody;
 use keyless_core::{Authority, Code, Error, Scheme};
 
@@ -263,6 +263,9 @@ impl Lane {
         {
             return Err(too_many_bytes(self.engine.limits.head_bytes));
         }
+        if request.version() == Version::HTTP_2 {
+            check_http2_head(request)?;
+        }
         // HTTP/2 may split one cookie field into many.
         let crumbs = request.headers().get_all(header::COOKIE).iter().count();
         let fields = request.headers().len() - crumbs.saturating_sub(1);
@@ -291,6 +294,23 @@ impl Lane {
         }
         Ok(pinned)
     }
+}
+
+/// What the guard would refuse over HTTP/1. A fragment is gone by now, and a path that was nothing else is the root's.
+fn check_http2_head<B>(request: &Request<B>) -> Result<(), Error> {
+    let refuse = |why: &'static str| Err(Error::with(Code::BadRequest, why.into()));
+    let is_repeated = |name| request.headers().get_all(name).iter().nth(1).is_some();
+    let path = request.uri().path_and_query().map_or("", PathAndQuery::as_str);
+    if is_repeated(header::HOST) {
+        return refuse("it has more than one field Host");
+    }
+    if is_repeated(header::CONTENT_LENGTH) {
+        return refuse("it has more than one field Content-Length");
+    }
+    if !path.starts_with('/') && path != "*" {
+        return refuse("its path does not begin with a slash");
+    }
+    Ok(())
 }
 
 /// A route by which a head is judged before there is a connection: nothing is framed by its version.

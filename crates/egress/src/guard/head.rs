@@ -117,6 +117,10 @@ fn what_is_wrong(fault: Malformed) -> &'static str {
 fn check_target(method: &str, target: &str, door: Door) -> Result<(), Error> {
     match (method == "CONNECT", door) {
         (true, Door::Inside) => Err(malformed("a CONNECT inside of a connection to a host")),
+        // Readers of URLs drop it, and with it the slash that some would put before it.
+        _ if target.contains('#') => {
+            Err(malformed("the target has a fragment (`#`), which is the client's own to keep"))
+        }
         _ if is_plain_path(target) || target.parse::<Uri>().is_ok() => Ok(()),
         _ => Err(malformed("the target is neither a path nor a URL")),
     }
@@ -259,6 +263,15 @@ mod tests {
         }
         let spaced = with_target_escaped(b"GET /< > HTTP/1.1\r\nhost: a\r\n\r\n").unwrap();
         assert!(parse_head(&spaced, Door::Inside, 256).is_err());
+    }
+
+    #[test]
+    fn a_fragment_goes_nowhere() {
+        for target in ["/#x", "/a?b#", "#x", "https://a.test#x", "http://a.test#@b.test/", "*#"] {
+            let head = format!("GET {target} HTTP/1.1\r\nhost: a.test");
+            assert_eq!(parse(&head), Err(Code::BadRequest), "{target}");
+        }
+        assert_eq!(parse("GET /a%23b HTTP/1.1\r\nhost: a.test"), Ok(Framing::Empty));
     }
 
     #[test]

@@ -310,7 +310,8 @@ fn fit<B>(
     scheme: Scheme,
     authority: &Authority,
 ) -> Result<(), Error> {
-    let path = request.uri().path_and_query().cloned();
+    // Of an empty one not even the slash would be written (RFC 9112, section 3.2.1).
+    let path = request.uri().path_and_query().filter(|path| path.as_str() != "/").cloned();
     let path = path.unwrap_or_else(|| PathAndQuery::from_static("/"));
     let mut target = http::uri::Parts::default();
     target.path_and_query = Some(path);

@@ -44,6 +44,53 @@ fn a_flood_of_continuations_is_told_to_go_away() {
     assert_still_serves(&scene);
 }
 
+/// Of a path that is a fragment the root is left, and of two fields of a name one may count to some.
+#[test]
+fn what_readers_of_http2_disagree_on_is_refused() {
+    for alpn in [Alpn::Http1, Alpn::Http2] {
+        let ca = TestCa::new();
+        let allowed = OriginOptions::tls(&ca, &[ALLOWED]).alpn(alpn);
+        let scene = Scene::of(Setting { allowed, ..Setting::with(ca) });
+        let host = [&[0, 4][..], b"host", &[12], ALLOWED.as_bytes()].concat();
+        let length = [&[0, 14][..], b"content-length", &[1], b"3"].concat();
+        let plain = request_fields();
+        let path = |path: &[u8]| {
+            let length = u8::try_from(path.len()).unwrap();
+            [&[0x82, 0x87, 0x04, length][..], path, &plain[3..]].concat()
+        };
+        let twice = |field: &[u8]| [&plain, field, field].concat();
+        for (fields, end, status) in [
+            (twice(&host), 5, 400),
+            (twice(&length), 4, 400),
+            (path(b"?x"), 5, 400),
+            ([&plain[..], &host].concat(), 5, 200),
+            (path(b"#x"), 5, 200),
+            ([&path(b"/sink")[..], &length].concat(), 4, 200),
+        ] {
+            let mut sent = preface();
+            sent.extend(frame(HEADERS, end, 1, &fields));
+            if end == 4 {
+                sent.extend(frame(0, 1, 1, b"abc"));
+            }
+            let of_stream = |answers: &[u8]| {
+                let mut heads = frames(answers).into_iter().filter(|(kind, ..)| *kind == HEADERS);
+                heads.next().map(|(_, _, head)| head.to_vec())
+            };
+            let head = answers(&scene, &sent, |answers| of_stream(answers).is_some());
+            // `:status` 200 and 400 have indexes of their own.
+            let expected = if status == 200 { 0x88 } else { 0x8c };
+            let head = of_stream(&head).unwrap();
+            assert!(head.contains(&expected), "{fields:?}: {head:?}");
+        }
+        let requests = scene.allowed.requests();
+        let paths: Vec<_> = requests
+            .iter()
+            .map(|one| one.target.trim_start_matches("https://allowed.test"))
+            .collect();
+        assert_eq!(paths, ["/", "/", "/sink"]);
+    }
+}
+
 #[test]
 fn rapid_resets_are_told_to_go_away() {
     let scene = Scene::new();

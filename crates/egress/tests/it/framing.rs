@@ -2,6 +2,7 @@ use std::io::{ErrorKind, Read as _, Write as _};
 
 use keyless_core::Code;
 use keyless_egress::EngineConfig;
+use keyless_testkit::{Alpn, OriginOptions, TestCa};
 
 use crate::scene::{ALLOWED, Answer, Scene, Setting, hasty, read_head, read_rest};
 
@@ -35,6 +36,11 @@ fn what_readers_disagree_on_is_refused_and_closed() {
             "a CONNECT inside",
         ),
         ("GET / HTTP/1.1\r\n\r\n".to_owned(), "no field Host"),
+        (
+            "GET https://allowed.test#x HTTP/1.1\r\nhost: allowed.test\r\n\r\n".to_owned(),
+            "a fragment",
+        ),
+        ("GET /#@other.test/ HTTP/1.1\r\nhost: allowed.test\r\n\r\n".to_owned(), "a fragment"),
         ("GET / HTTP/3.0\r\nhost: allowed.test\r\n\r\n".to_owned(), "neither HTTP/1.0 nor"),
         ("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_owned(), "neither HTTP/1.0 nor"),
         // What speaks another protocol, such as TLS once more, gets its answer at once.
@@ -141,6 +147,25 @@ fn letters_that_urls_have_not_are_escaped() {
         (&requests[0].body[..], &*requests[1].target),
         (&b"hi"[..], "https://allowed.test/next")
     );
+}
+
+/// A request line has a path, whether the client's URL had one or not.
+#[test]
+fn a_url_without_a_path_has_one_upstream() {
+    let ca = TestCa::new();
+    let allowed = OriginOptions::tls(&ca, &[ALLOWED]).alpn(Alpn::Http1);
+    let scene = Scene::of(Setting { allowed, ..Setting::with(ca) });
+    for (target, sent) in [
+        ("https://allowed.test", "GET / HTTP/1.1"),
+        ("https://allowed.test?q=1", "GET /?q=1 HTTP/1.1"),
+    ] {
+        let request =
+            format!("GET {target} HTTP/1.1\r\nhost: allowed.test\r\nconnection: close\r\n\r\n");
+        assert!(scene.raw(request.as_bytes()).starts_with("HTTP/1.1 200"), "{target}");
+        let received = scene.allowed.everything_received();
+        let received = String::from_utf8_lossy(&received).into_owned();
+        assert!(received.lines().any(|line| line == sent), "{received}");
+    }
 }
 
 #[test]
