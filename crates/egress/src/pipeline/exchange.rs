@@ -102,6 +102,8 @@ impl<'a> Exchange<'a> {
         account.answered(response.status());
         hop::check_transfer_coding(response.headers())?;
         hop::strip_response(response.headers_mut());
+        let status = response.status();
+        hop::settle_length(status, response.headers_mut())?;
         match sealing {
             Some(sealing) => {
                 let sealing = Box::pin(seal::seal(self.task, sealing, response));

@@ -4,7 +4,7 @@
 //! upstream; `TE: trailers` does, for gRPC; `Alt-Svc` never comes back, since it would invite the
 //! client past the proxy. Source: reference/egress.md (c) 9, 18, 19 and 22.
 
-use http::{HeaderMap, HeaderName, HeaderValue, Version, header};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Version, header};
 use keyless_core::{Code, Error};
 
 use crate::{http2::is_of_http1, refusal::REFUSED};
@@ -64,6 +64,33 @@ pub(super) fn strip_response(headers: &mut HeaderMap) {
             && *name != header::ALT_SVC
             && *name != REFUSED
     });
+}
+
+/// Leaves one length in an answer's head, in one word (RFC 9112, section 6.3), and none where there is no body to have it
+/// (RFC 9110, section 8.6).
+pub(super) fn settle_length(status: StatusCode, headers: &mut HeaderMap) -> Result<(), Error> {
+    if status.is_informational() || status == StatusCode::NO_CONTENT {
+        retain(headers, |name| *name != header::CONTENT_LENGTH);
+        return Ok(());
+    }
+    let mut fields = headers.get_all(header::CONTENT_LENGTH).iter();
+    let is_one = |field: &HeaderValue| field.as_bytes().iter().all(u8::is_ascii_digit);
+    match (fields.next(), fields.next()) {
+        (None, _) => return Ok(()),
+        (Some(field), None) if is_one(field) && !field.is_empty() => return Ok(()),
+        _ => {}
+    }
+    let mut all = headers.get_all(header::CONTENT_LENGTH).iter().flat_map(|field| {
+        let members = field.as_bytes().split(|byte| *byte == b',');
+        members.map(|member| str::from_utf8(member.trim_ascii()).ok()?.parse::<u64>().ok())
+    });
+    let first = all.next().flatten();
+    let Some(length) = first.filter(|_| all.all(|length| length == first)) else {
+        let words = "the response says its length in more than one way";
+        return Err(Error::with(Code::UpstreamProtocol, words.into()));
+    };
+    headers.insert(header::CONTENT_LENGTH, length.into());
+    Ok(())
 }
 
 fn named_by_connection(headers: &HeaderMap) -> Vec<HeaderName> {
@@ -155,6 +182,32 @@ mod tests {
             map(&[("alt-svc", "h3=\":443\""), ("x-keyless-refused", "x"), ("a", "1")]);
         strip_response(&mut headers);
         assert_eq!(names(&headers), ["a"]);
+    }
+
+    #[test]
+    fn an_answer_says_its_length_once() {
+        for (fields, expected) in [
+            (&["3"][..], Ok(Some("3"))),
+            (&["3, 3"], Ok(Some("3"))),
+            (&["3", "03"], Ok(Some("3"))),
+            (&[], Ok(None)),
+            (&["3, 5"], Err(Code::UpstreamProtocol)),
+            (&["3", "5"], Err(Code::UpstreamProtocol)),
+            (&["3,"], Err(Code::UpstreamProtocol)),
+            (&["x"], Err(Code::UpstreamProtocol)),
+            (&[""], Err(Code::UpstreamProtocol)),
+        ] {
+            let fields: Vec<_> = fields.iter().map(|field| ("content-length", *field)).collect();
+            let mut headers = map(&fields);
+            let settled = settle_length(StatusCode::OK, &mut headers);
+            let said = headers.get(header::CONTENT_LENGTH).map(|length| length.to_str().unwrap());
+            let settled = settled.map(|()| said).map_err(|error| error.code());
+            assert_eq!(settled, expected, "{fields:?}");
+            for bodiless in [StatusCode::NO_CONTENT, StatusCode::EARLY_HINTS] {
+                assert!(settle_length(bodiless, &mut headers).is_ok());
+                assert!(headers.is_empty());
+            }
+        }
     }
 
     #[test]

@@ -34,6 +34,9 @@ pub(super) fn forward(task: &Task<'_>, line: &Line) -> impl Fn(StatusCode, &Head
         }
         let mut headers = headers.clone();
         hop::strip_response(&mut headers);
+        if hop::settle_length(status, &mut headers).is_err() {
+            return;
+        }
         scrub::scrub_headers(&table, &authority, &mut headers);
         line.send(status, headers);
     }

@@ -380,6 +380,29 @@ fn alt_svc_does_not_lead_past_the_proxy() {
     assert!(!answer.head.to_ascii_lowercase().contains("alt-svc"), "{}", answer.head);
 }
 
+#[test]
+fn an_answer_has_one_length_in_one_word() {
+    for (lengths, passed) in
+        [("3, 3", Some("3")), ("3\r\ncontent-length: 3", Some("3")), ("3, 5", None), ("3,", None)]
+    {
+        let ca = TestCa::new();
+        let text = format!("HTTP/1.1 200 OK\r\ncontent-length: {lengths}\r\n\r\nabc");
+        let allowed = OriginOptions::tls(&ca, &[ALLOWED]).alpn(Alpn::Http1);
+        let allowed = allowed.script(Script::answer(text));
+        let scene = Scene::of(Setting { allowed, ..Setting::with(ca) });
+        for client in ["--http1.1", "--http2"] {
+            let answer = scene.curl(&[client, "https://allowed.test/"]);
+            let head = answer.head.to_ascii_lowercase();
+            let said: Vec<_> =
+                head.lines().filter_map(|line| line.strip_prefix("content-length: ")).collect();
+            match passed {
+                Some(one) => assert_eq!((said, &*answer.body), (vec![one], "abc"), "{lengths}"),
+                None => assert_eq!(answer.refusal(), Some("upstream_protocol"), "{lengths}"),
+            }
+        }
+    }
+}
+
 /// The agent learns why, as long as there is a head to say it in.
 #[test]
 fn a_body_that_is_not_in_its_coding_is_a_bad_gateway() {

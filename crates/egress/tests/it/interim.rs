@@ -68,6 +68,19 @@ fn hints_are_scrubbed_over_both_versions_on_both_sides() {
     }
 }
 
+/// A client could wait for so many bytes (RFC 9110, section 8.6).
+#[test]
+fn a_hint_has_no_length() {
+    let hints: Hints = |_| vec![("content-length", "3".to_owned()), ("link", STYLE.to_owned())];
+    let hinting = Hinting::new(b"http/1.1", hints);
+    for client in ["--http1.1", "--http2"] {
+        let answer = hinting.scene.curl(&[client, "https://allowed.test/"]);
+        assert_eq!((answer.status, answer.body.as_str()), (200, "the answer"), "{client}");
+        let hint = answer.interim.concat();
+        assert!(hint.contains(STYLE) && !hint.contains("content-length"), "{client}: {hint}");
+    }
+}
+
 /// Nothing holds them back, so there is an end to what is passed on.
 #[test]
 fn no_more_hints_are_sent_than_a_client_may_be_made_to_hold() {
