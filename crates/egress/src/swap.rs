@@ -7,8 +7,8 @@
 //!
 //! A placeholder of our form that no secret of the session has is refused in the head of a request
 //! toward a host that some secret names. In bodies it is left alone: it is useless anywhere, and
-//! logs and documents that quote one must pass. So are placeholders in request trailers. One that
-//! is written with escapes is refused: see `hidden.rs`.
+//! logs and documents that quote one must pass. One of the session's that is written with escapes is refused (`hidden.rs`),
+//! as is one in a trailer (`trailers.rs`).
 //!
 //! Deliberately not here: which hosts are intercepted and what is sent (the doors and the
 //! pipeline), and the way back (`scrub.rs`). Follows spec/egress-secret-proxy.md (decisions 1 and
@@ -34,6 +34,7 @@ mod plan;
 mod said;
 mod sign;
 mod table;
+mod trailers;
 
 use std::sync::Arc;
 
@@ -49,6 +50,7 @@ use self::{
     ledger::Ledger,
     plan::Sent,
     sign::{ChunkSigner, Signing},
+    trailers::WatchedTrailers,
 };
 pub use self::{
     calls::{body_calls, document_calls},
@@ -66,7 +68,7 @@ pub(crate) use self::{
 use crate::{coding, passage::Passage, ports::RequestInfo};
 
 /// A request's body, swapped, and signed anew where its chunks are signed.
-pub(crate) type SignedBody<B> = Passage<SwapBody<B>, ChunkSigner>;
+pub(crate) type SignedBody<B> = WatchedTrailers<Passage<SwapBody<B>, ChunkSigner>>;
 
 /// Where a request goes, verified and canonical.
 pub(crate) struct Route<'a> {
@@ -115,6 +117,7 @@ where
         Some(chunks) => Passage::changing(body, chunks, None),
         None => Passage::untouched(body),
     };
+    let body = WatchedTrailers::new(body, facts.named.then(|| Arc::clone(table)));
     Ok(Request::from_parts(parts, body))
 }
 

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use keyless_core::{Code, Error};
 
-use super::hold::Hold;
+use super::{hold::Hold, hop};
 use crate::{
     account::{Account, Way},
     pool::Connection,
@@ -152,7 +152,7 @@ where
                 Poll::Ready(None)
             }
             Ok(Poll::Ready(Some(Ok(frame)))) => Poll::Ready(Some(match self.pass(&frame) {
-                Ok(()) => Ok(frame),
+                Ok(()) => Ok(without_fields_of_heads(frame)),
                 Err(error) => {
                     self.refused(error.clone());
                     Err(Box::new(error))
@@ -165,6 +165,17 @@ where
                 Poll::Ready(Some(Err(Box::new(error))))
             }
         }
+    }
+}
+
+/// Neither way do trailers say what only a head may.
+fn without_fields_of_heads(frame: Frame<Bytes>) -> Frame<Bytes> {
+    match frame.into_trailers() {
+        Ok(mut trailers) => {
+            hop::strip_trailers(&mut trailers);
+            Frame::trailers(trailers)
+        }
+        Err(frame) => frame,
     }
 }
 

@@ -24,6 +24,20 @@ const ESSENTIAL: [HeaderName; 8] = [
     header::RANGE,
 ];
 
+/// Fields that trailers have not: they would change how the message is read, or whose it is.
+const OF_HEADS: [HeaderName; 10] = [
+    header::AUTHORIZATION,
+    header::CONTENT_ENCODING,
+    header::CONTENT_LENGTH,
+    header::CONTENT_RANGE,
+    header::CONTENT_TYPE,
+    header::COOKIE,
+    header::HOST,
+    header::SET_COOKIE,
+    header::TE,
+    header::TRAILER,
+];
+
 /// Takes the connection's own fields out of a request.
 pub(super) fn strip_request(headers: &mut HeaderMap, client: Version) {
     let trailers = values(headers, &header::TE).any(|te| te.eq_ignore_ascii_case("trailers"));
@@ -91,6 +105,13 @@ pub(super) fn settle_length(status: StatusCode, headers: &mut HeaderMap) -> Resu
     };
     headers.insert(header::CONTENT_LENGTH, length.into());
     Ok(())
+}
+
+/// Takes out of a message's trailers what has a meaning in its head alone (RFC 9110, section 6.5.1), or would lead past the
+/// proxy.
+pub(super) fn strip_trailers(trailers: &mut HeaderMap) {
+    strip_response(trailers);
+    retain(trailers, |name| !OF_HEADS.contains(name) && *name != header::PROXY_AUTHORIZATION);
 }
 
 fn named_by_connection(headers: &HeaderMap) -> Vec<HeaderName> {
@@ -208,6 +229,21 @@ mod tests {
                 assert!(headers.is_empty());
             }
         }
+    }
+
+    #[test]
+    fn trailers_change_nothing_of_their_message() {
+        let mut trailers = map(&[
+            ("grpc-status", "0"),
+            ("content-length", "9"),
+            ("set-cookie", "a=1"),
+            ("x-keyless-refused", "x"),
+            ("authorization", "x"),
+            ("transfer-encoding", "chunked"),
+            ("x-sum", "1"),
+        ]);
+        strip_trailers(&mut trailers);
+        assert_eq!(names(&trailers), ["grpc-status", "x-sum"]);
     }
 
     #[test]

@@ -188,7 +188,7 @@ pub(super) fn judge(
     refusal
 }
 
-fn misplaced(place: &'static str) -> Error {
+pub(super) fn misplaced(place: &'static str) -> Error {
     Error::with(Code::BadRequest, SafeText::words("a placeholder stands in ").and(place))
 }
 

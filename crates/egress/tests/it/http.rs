@@ -6,12 +6,18 @@ use std::{
 };
 
 use data_encoding::BASE64;
+use futures_util::stream;
 use http::{Request, StatusCode};
+use http_body::Frame;
+use http_body_util::{BodyExt as _, StreamBody};
 use keyless_core::{Authority, Code, Location, Locations};
 use keyless_egress::{EngineConfig, Limits};
 use keyless_testkit::{Alpn, Handler, OriginOptions, Script, Snapshot, Step, TestCa, reply};
 
-use crate::scene::{ALLOWED, Answer, PATIENCE, Scene, Setting, comes_true, read_head, read_rest};
+use crate::{
+    scene::{ALLOWED, Answer, PATIENCE, Scene, Setting, comes_true, read_head, read_rest},
+    streams,
+};
 
 fn scene_speaking(alpn: Alpn) -> Scene {
     let ca = TestCa::new();
@@ -318,6 +324,65 @@ fn trailers_arrive() {
         let mut answer = String::new();
         let _ = stream.read_to_string(&mut answer);
         assert!(answer.to_ascii_lowercase().contains("\r\nx-echo: "), "{alpn:?}: {answer}");
+    }
+}
+
+/// What changes how a message is read, or says who refused it, has no place behind it.
+#[test]
+fn trailers_say_nothing_that_heads_do() {
+    for alpn in [Alpn::Http1, Alpn::Http2] {
+        let ca = TestCa::new();
+        let handler = Handler::new(|_| {
+            let mut trailers = http::HeaderMap::new();
+            for (name, value) in [
+                ("x-sum", "1"),
+                ("content-length", "9"),
+                ("set-cookie", "a=1"),
+                ("x-keyless-refused", "internal"),
+                ("alt-svc", "h3=\":443\""),
+            ] {
+                trailers.insert(name, value.parse().unwrap());
+            }
+            let frames = [Frame::data("body".into()), Frame::trailers(trailers)];
+            let body = StreamBody::new(stream::iter(frames.map(Ok)));
+            let mut answer = reply(StatusCode::OK, "");
+            let said = "x-sum, set-cookie, x-keyless-refused, alt-svc";
+            answer.headers_mut().insert("trailer", said.parse().unwrap());
+            ready(answer.map(|_| body.boxed_unsync()))
+        });
+        let allowed = OriginOptions::tls(&ca, &[ALLOWED]).alpn(alpn).handler(handler);
+        let scene = Scene::of(Setting { allowed, ..Setting::with(ca) });
+        scene.runtime.block_on(async {
+            let mut client = streams::client(&scene).await;
+            let asked = streams::get_with("/", &[("te", "trailers")]);
+            let answer = client.send_request(asked).await.unwrap().into_body().collect().await;
+            let answer = answer.unwrap();
+            let names: Vec<_> =
+                answer.trailers().unwrap().keys().map(http::HeaderName::as_str).collect();
+            assert_eq!(names, ["x-sum"], "{alpn:?}");
+        });
+    }
+}
+
+/// Nothing is swapped there, and who sends one is told so.
+#[test]
+fn a_placeholder_in_a_trailer_is_refused() {
+    for alpn in [Alpn::Http1, Alpn::Http2] {
+        let scene = scene_speaking(alpn);
+        for (name, value) in
+            [("x-t", scene.placeholder.as_str()), (&*scene.placeholder.to_ascii_lowercase(), "y")]
+        {
+            let request = format!(
+                "POST /sink HTTP/1.1\r\nhost: allowed.test\r\nconnection: close\r\ntrailer: x-t\r\n\
+                 transfer-encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n{name}: {value}\r\n\r\n"
+            );
+            let answer = Answer::parse(&scene.raw(request.as_bytes()));
+            assert_eq!((answer.status, answer.refusal()), (400, Some("bad_request")), "{alpn:?}");
+            assert!(answer.body.contains("in a trailer"), "{}", answer.body);
+        }
+        scene.assert_refused(&[Code::BadRequest; 2]);
+        let received = scene.allowed.everything_received();
+        assert!(memchr::memmem::find(&received, scene.placeholder.as_bytes()).is_none());
     }
 }
 
