@@ -12,6 +12,8 @@ use super::{
     table::{Facts, SwapTable},
 };
 
+const ODD_BASIC: &str = "a Basic credential that is no base64 to every reader (blanks inside, a tab after `Basic`, bits left over at its end), so that it can't be swapped; encode it as RFC 4648 has it";
+
 /// The placeholders of one head.
 pub(super) struct Head {
     path: Vec<Find>,
@@ -132,7 +134,12 @@ impl Reader<'_> {
     }
 
     fn basic(&self, index: usize, value: &[u8]) -> Result<Option<Field>, Error> {
-        let Some(basic) = Basic::parse(value) else { return Ok(None) };
+        let Some(basic) = Basic::parse(value) else {
+            if contains(self.table.patterns(), &Basic::read_loosely(value)) {
+                return Err(misplaced(ODD_BASIC));
+            }
+            return Ok(None);
+        };
         let finds = find(self.table, &basic.credential, Escape::Raw);
         self.refuse_strangers(&basic.credential, &finds, "the Basic credential")?;
         let found = !finds.is_empty();

@@ -119,6 +119,31 @@ fn basic_is_decoded_swapped_and_encoded_again() {
     assert_eq!(header(&bench, "api.test", "Basic !").unwrap(), "Basic !");
 }
 
+/// Some read it all the same, and nobody would know why it is refused there.
+#[test]
+fn a_placeholder_in_odd_base64_is_refused_with_the_reason() {
+    let bench = Bench::one();
+    for user in ["u", "us", "use"] {
+        let sent = BASE64.encode(format!("{user}:{}", bench.placeholder(0)).as_bytes());
+        let (begin, end) = sent.split_at(10);
+        for odd in [
+            format!("Basic\t{sent}"),
+            format!("Basic {begin} {end}"),
+            format!("Basic {begin}.{end}"),
+            format!("Basic {begin}\t{end}"),
+        ] {
+            assert_eq!(code(header(&bench, "api.test", &odd)), Code::BadRequest, "{odd}");
+        }
+        let mut spare = sent.trim_end_matches('=').as_bytes().to_vec();
+        if !spare.len().is_multiple_of(4) {
+            // The bits that are left over are none any more.
+            *spare.last_mut().unwrap() += 1;
+            let odd = format!("Basic {}", str::from_utf8(&spare).unwrap());
+            assert_eq!(code(header(&bench, "api.test", &odd)), Code::BadRequest, "{odd}");
+        }
+    }
+}
+
 #[test]
 fn path_and_query_are_edited_in_place() {
     let bench = Bench::one();
