@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use data_encoding::BASE64;
-use http::{HeaderName, HeaderValue, Uri, header, request::Parts, uri::PathAndQuery};
+use http::{HeaderMap, HeaderName, HeaderValue, Uri, header, request::Parts, uri::PathAndQuery};
 use keyless_core::{Code, Error, Location, Slot};
 use zeroize::Zeroizing;
 
@@ -86,7 +86,13 @@ fn location(slot: &Slot) -> Location {
 fn clear(slot: &Slot, parts: &mut Parts) -> Result<(), Error> {
     match slot {
         Slot::Basic => drop(parts.headers.insert(header::AUTHORIZATION, nothing())),
-        Slot::Header(name) => drop(parts.headers.insert(name_of(name)?, nothing())),
+        Slot::Header(name) => {
+            let name = name_of(name)?;
+            for other in spellings(&parts.headers, &name) {
+                parts.headers.remove(other);
+            }
+            parts.headers.insert(name, nothing());
+        }
         Slot::Query(name) => {
             let query = parts.uri.query().unwrap_or_default();
             let is_ours = |pair: &&str| {
@@ -101,6 +107,14 @@ fn clear(slot: &Slot, parts: &mut Parts) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// Fields of other names that WSGI, Rack and CGI take for this one.
+fn spellings(headers: &HeaderMap, name: &HeaderName) -> Vec<HeaderName> {
+    let folded = |name: &HeaderName| name.as_str().replace('_', "-");
+    let ours = folded(name);
+    let is_other = |other: &&HeaderName| *other != name && folded(other) == ours;
+    headers.keys().filter(is_other).cloned().collect()
 }
 
 fn nothing() -> HeaderValue {

@@ -417,6 +417,15 @@ fn what_is_set_obeys_the_rules_too() {
     assert_eq!(scene.curl(&["https://allowed.test/open/x"]).status, 200);
     assert_refused(&scene, &scene.curl(&["https://allowed.test/shut"]), "no allow rule names it");
     let value = scene.canary.value().to_owned();
-    assert_eq!(scene.allowed.requests()[0].header("x-api-key"), Some(value));
+    assert_eq!(scene.allowed.requests()[0].header("x-api-key"), Some(value.clone()));
     assert_eq!(scene.allowed.requests().len(), 1);
+    // Nor does the agent set it in another spelling, which some servers take for the same.
+    for (version, own) in [("--http1.1", "X_Api_Key: evil"), ("--http2", "x-api_key: evil")] {
+        let sent = scene.curl(&[version, "-H", own, "https://allowed.test/open/x"]);
+        assert_eq!(sent.status, 200);
+        let request = scene.allowed.requests().pop().unwrap();
+        assert_eq!(request.header("x-api-key"), Some(value.clone()));
+        let name = own.split(':').next().unwrap();
+        assert_eq!(request.header(&name.to_ascii_lowercase()), None, "{own}");
+    }
 }
