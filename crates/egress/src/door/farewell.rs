@@ -167,6 +167,18 @@ fn line(error: &Error) -> String {
     )
 }
 
+/// Tells the refusal in a line to a client of which nothing is known, not even where it goes.
+pub(super) async fn say_line(mut stream: AnyStream, error: &Error) {
+    let saying = async {
+        stream.write_all(format!("{}\n", line(error)).as_bytes()).await.ok()?;
+        stream.shutdown().await.ok()?;
+        // For the reason given above.
+        while stream.read(&mut [0; 1024]).await.ok()? > 0 {}
+        Some(())
+    };
+    let _ = timeout(PATIENCE, saying).await;
+}
+
 /// Says no to TLS and GSSAPI until the start-up packet has come.
 async fn decline_encryption(stream: &mut Prefixed<AnyStream>) -> Option<()> {
     loop {

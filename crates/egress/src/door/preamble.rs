@@ -7,7 +7,7 @@ use bytes::{Buf as _, BytesMut};
 use keyless_core::{Authority, AuthorityError, Code, Error, MAX_PREAMBLE_BYTES, SafeText};
 use tokio::{io::AsyncReadExt as _, time::timeout};
 
-use super::{AnyStream, Place, log, named, one_too_many};
+use super::{AnyStream, Place, farewell, log, named, one_too_many};
 use crate::{Engine, Session, tls::Prefixed};
 
 /// Reads the preamble, of which `received` has arrived already, and serves the rest.
@@ -38,7 +38,7 @@ pub(super) async fn turn_away(
     }
 }
 
-/// Reads the preamble, and gives whom it names and the stream behind it. What can't be read is logged.
+/// Reads the preamble, and gives whom it names and the stream behind it. What can't be read is logged, and told in a line.
 async fn named(
     engine: &Engine,
     session: &Session,
@@ -52,6 +52,7 @@ async fn named(
         }
         Err(error) => {
             log(session, None, &error);
+            farewell::say_line(stream, &error).await;
             None
         }
     }
