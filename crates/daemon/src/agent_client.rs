@@ -21,7 +21,7 @@ use crate::{
     caution::manifest_of,
     ci,
     declare::declare,
-    service::{Ticket, agent_call},
+    service::{Ticket, agent_call, while_it_answers},
 };
 
 /// Asks the broker.
@@ -57,7 +57,8 @@ impl AgentClient {
         if ci::is_on() {
             return Err(ci::refusal());
         }
-        let reply = self.carry_over(&ask).await?;
+        // Whoever waits for the line behind a call that is never answered is told as soon as that one.
+        let reply = while_it_answers(&self.socket, self.carry_over(&ask)).await?;
         if let Reply::Polled(Polled {
             outcome: Some(Outcome { final_path: Some(path), .. }), ..
         }) = &reply

@@ -13,6 +13,7 @@ mod protocol;
 mod server;
 mod turn;
 
+pub(crate) use client::while_it_answers;
 pub use client::{RemoteSession, lock, open_session, reopen, status};
 pub use older::{OlderBroker, older_brokers};
 pub use protocol::{SessionOffer, Status};

@@ -6,6 +6,8 @@ mod answers;
 mod conformance;
 /// Where tools are served, and official clients of them.
 mod doors;
+/// A broker that does not answer.
+mod hangs;
 /// What of a broker other processes of the machine can read.
 mod neighbours;
 /// What nobody may get by asking.

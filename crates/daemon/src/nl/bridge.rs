@@ -27,7 +27,7 @@ use super::{
     binding::proof,
     line::{Line, message},
 };
-use crate::{agent_client::ToolSession, sockets::told_error};
+use crate::{agent_client::ToolSession, service::while_it_answers, sockets::told_error};
 
 /// The credential that registering the agent gave.
 const NL_AGENT_CREDENTIAL: &str = "NL_AGENT_CREDENTIAL";
@@ -153,7 +153,7 @@ impl Nl for NlClient {
         kind: MessageType,
         payload: Map<String, Value>,
     ) -> BoxFuture<'_, Result<Value, Error>> {
-        Box::pin(self.carry(kind, payload))
+        Box::pin(while_it_answers(&self.socket, self.carry(kind, payload)))
     }
 }
 
@@ -184,7 +184,7 @@ async fn greet(
 
 /// Joins stdin and stdout with the broker's socket, as the agent that the environment names.
 pub async fn serve_stdio(socket: &Path, identity: &NlIdentity) -> Result<(), Error> {
-    let (mut reader, mut writer) = greet(socket, identity).await?;
+    let (mut reader, mut writer) = while_it_answers(socket, greet(socket, identity)).await?;
     let sending = async {
         let copied = copy(&mut stdin(), &mut writer).await;
         // What was sent is still answered.

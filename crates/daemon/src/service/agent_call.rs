@@ -7,7 +7,7 @@ use keyless_mcp::{Ask, Reply};
 use tokio::net::UnixStream;
 
 use super::{
-    client::{call, connect},
+    client::{call, connect, while_it_answers},
     protocol::{Answer, Call, Ticket},
 };
 use crate::deploys::{DeployBy, DeployWord};
@@ -41,8 +41,8 @@ pub(crate) async fn ask(
 
 /// Asks what stands for these secrets in the session whose socket this is, in their order.
 pub(crate) async fn placeholders(socket: &Path, of: Vec<SecretPath>) -> Result<Vec<String>, Error> {
-    let mut stream = connect(socket).await.map_err(no_broker)?;
-    match call(&mut stream, &Call::Placeholders { of }).await.map_err(no_broker)? {
+    let asking = async { call(&mut connect(socket).await?, &Call::Placeholders { of }).await };
+    match while_it_answers(socket, asking).await.map_err(no_broker)? {
         Answer::Placeholders { placeholders } => Ok(placeholders),
         _ => Err(unexpected()),
     }
@@ -54,9 +54,9 @@ pub(crate) async fn deploy(
     by: DeployBy,
     wanted: WantedDeploy,
 ) -> Result<DeployWord, Error> {
-    let mut stream = connect(socket).await.map_err(no_broker)?;
     let asked = Call::Deploy { by, wanted: Box::new(wanted) };
-    match call(&mut stream, &asked).await.map_err(no_broker)? {
+    let asking = async { call(&mut connect(socket).await?, &asked).await };
+    match while_it_answers(socket, asking).await.map_err(no_broker)? {
         Answer::Deploy { word } => Ok(word),
         _ => Err(unexpected()),
     }

@@ -1,9 +1,10 @@
 //! The client's side of `agent.sock`.
 
 use std::{
+    future::Future,
     io,
     path::{Path, PathBuf},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use keyless_core::{Code, Error, SafeText};
@@ -11,6 +12,7 @@ use keyless_sockets::connect_unix;
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
     net::UnixStream,
+    time::sleep,
 };
 
 use super::protocol::{
@@ -23,7 +25,13 @@ use crate::{
 };
 
 /// How long a broker that is well takes at most to say how it is; to lock, it waits two seconds for what is under way.
-pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long an answer may stay away before the broker is asked beside it how it is.
+const SOON: Duration = Duration::from_millis(500);
+
+/// How soon a broker is tried again whose queue is full.
+const AGAIN: Duration = Duration::from_millis(10);
 
 /// A session of the service; it ends when this is dropped.
 pub struct RemoteSession {
@@ -91,7 +99,7 @@ pub(super) enum Asked {
 
 /// Asks whoever listens at a socket how they are, for as long as one that is well may take.
 pub(super) async fn ask(socket: &Path) -> Asked {
-    let mut connection = match connect_unix(socket).await {
+    let mut connection = match connect_in_time(socket).await {
         Ok(connection) => connection,
         // Those that wait for who takes no connection any more have filled its queue.
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -99,12 +107,10 @@ pub(super) async fn ask(socket: &Path) -> Asked {
         }
         Err(_) => return Asked::Nobody,
     };
-    let process = process_of(&connection).and_then(|process| u64::try_from(process).ok());
+    let process = process_at(&connection);
     match call_within(PATIENCE, &mut connection, &Call::Status).await {
         Ok(Answer::Status(status)) => Asked::Answered(Box::new(status)),
-        Err(error) if error.code() == Code::BrokerHangs => {
-            Asked::Hangs { process: process.filter(|process| *process > 0) }
-        }
+        Err(error) if error.code() == Code::BrokerHangs => Asked::Hangs { process },
         _ => Asked::Nobody,
     }
 }
@@ -133,9 +139,27 @@ pub async fn lock(socket: &Path) -> Result<bool, Error> {
     }
 }
 
+/// Connects as soon as the queue at the socket has room, which whoever connects in a loop fills for moments; `WouldBlock`
+/// where it has none for as long as one that is well may take.
+pub(crate) async fn connect_in_time(socket: &Path) -> io::Result<UnixStream> {
+    let begun = Instant::now();
+    loop {
+        match connect_unix(socket).await {
+            Err(error)
+                if error.kind() == io::ErrorKind::WouldBlock && begun.elapsed() < PATIENCE =>
+            {
+                sleep(AGAIN).await;
+            }
+            connected => return connected,
+        }
+    }
+}
+
 pub(super) async fn connect(socket: &Path) -> Result<UnixStream, Error> {
-    connect_unix(socket).await.map_err(|error| match error.kind() {
+    connect_in_time(socket).await.map_err(|error| match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => Code::Locked.into(),
+        // Those that wait for who takes no connection any more have filled its queue.
+        io::ErrorKind::WouldBlock => hangs(None),
         _ => unusable(socket, &error),
     })
 }
@@ -168,15 +192,53 @@ async fn call_within(
     connection: &mut UnixStream,
     asked: &Call,
 ) -> Result<Answer, Error> {
-    let process = process_of(connection);
-    tokio::time::timeout(patience, call(connection, asked)).await.unwrap_or_else(|_| {
-        let words = SafeText::words("no answer within ").and(patience.as_secs()).and(" s");
-        let words = match process.and_then(|process| u64::try_from(process).ok()) {
-            Some(process) => words.and(" from process ").and(process),
-            None => words,
-        };
-        Err(Error::with(Code::BrokerHangs, words))
-    })
+    let process = process_at(connection);
+    tokio::time::timeout(patience, call(connection, asked))
+        .await
+        .unwrap_or_else(|_| Err(hangs_for(patience, process)))
+}
+
+/// What comes of asking the broker at `socket`, however long it takes for good reasons: a person or a source is waited for,
+/// say. [`Code::BrokerHangs`] with the process as soon as it does not even say how it is.
+pub(crate) async fn while_it_answers<T>(
+    socket: &Path,
+    asking: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Error> {
+    let hung = async {
+        let mut pause = SOON;
+        loop {
+            sleep(pause).await;
+            pause = PATIENCE;
+            if let Asked::Hangs { process } = ask(socket).await {
+                return hangs(process);
+            }
+        }
+    };
+    tokio::select! {
+        biased;
+        answered = asking => answered,
+        error = hung => Err(error),
+    }
+}
+
+/// The process at the other end, where the system tells it.
+pub(crate) fn process_at(connection: &UnixStream) -> Option<u64> {
+    let process = process_of(connection).and_then(|process| u64::try_from(process).ok());
+    process.filter(|process| *process > 0)
+}
+
+fn hangs(process: Option<u64>) -> Error {
+    hangs_for(PATIENCE, process)
+}
+
+/// The error about a broker that has not answered for so long.
+pub(crate) fn hangs_for(patience: Duration, process: Option<u64>) -> Error {
+    let words = SafeText::words("no answer within ").and(patience.as_secs()).and(" s");
+    let words = match process {
+        Some(process) => words.and(" from process ").and(process),
+        None => words,
+    };
+    Error::with(Code::BrokerHangs, words)
 }
 
 /// A call's answer, a line that is not empty.
