@@ -12,6 +12,7 @@ use std::{
     process::{Child, Stdio},
     sync::{Arc, Mutex},
     thread,
+    time::{Duration, Instant},
 };
 
 use rustix::process::Signal;
@@ -820,6 +821,54 @@ fn a_broker_that_hangs_is_named_and_keeps_nobody_waiting() {
     // Once it goes on, it does what it was asked.
     rustix::process::kill_process(process, Signal::CONT).unwrap();
     wait_until("it is locked", || status(&world)["broker"].is_null());
+}
+
+/// Seconds within which it is told that a broker hangs: five for the broker, the rest for this machine.
+const SOON: Duration = Duration::from_secs(20);
+
+/// Runs `keyless` and gives what it said on its way out with 7, which has to be soon.
+fn told_soon(world: &World, words: &[&str]) -> String {
+    let begun = Instant::now();
+    let said = world.keyless(words).run().exits(7).errors();
+    assert!(begun.elapsed() < SOON, "{words:?}: {:?}", begun.elapsed());
+    said
+}
+
+#[test]
+fn the_operators_commands_say_that_the_broker_hangs() {
+    let world = unlocked("10m");
+    let pid = i32::try_from(status(&world)["broker"]["pid"].as_u64().unwrap()).unwrap();
+    let process = rustix::process::Pid::from_raw(pid).unwrap();
+    rustix::process::kill_process(process, Signal::STOP).unwrap();
+    let id = "prov-0123456789ab";
+    for words in [
+        &["approve", "--list"][..],
+        &["approve", id, "--deny"],
+        &["approve", "--take-back", id],
+        &["session", "list"],
+        &["web"],
+    ] {
+        let said = told_soon(&world, words);
+        assert!(said.contains(&format!("from process {pid}")), "{words:?}: {said}");
+        assert!(said.contains("(kill -KILL)"), "{words:?}: {said}");
+    }
+    rustix::process::kill_process(process, Signal::CONT).unwrap();
+    world.keyless(&["approve", "--list"]).run().ok();
+}
+
+/// Any program of this account can take the socket's place; one that says nothing keeps nobody waiting.
+#[test]
+fn who_sits_silent_in_the_place_of_the_operators_socket_is_named() {
+    let world = unlocked("10m");
+    let socket = world.home.keyless_home().join("run/operator.sock");
+    fs::remove_file(&socket).unwrap();
+    let _silent = UnixListener::bind(&socket).unwrap();
+    fs::set_permissions(&socket, fs::Permissions::from_mode(0o600)).unwrap();
+    let own = format!("from process {}", std::process::id());
+    for words in [&["approve", "--list"][..], &["web"]] {
+        let said = told_soon(&world, words);
+        assert!(said.contains(&own), "{words:?}: {said}");
+    }
 }
 
 /// What goes over one of the broker's sockets, which a relay in its place writes down.

@@ -1,14 +1,20 @@
 //! The operator's side of `operator.sock`, and the choice between it and an own vault.
 
-use std::{path::Path, sync::Arc};
+use std::{
+    future::Future,
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use data_encoding::HEXLOWER;
 use keyless_core::{ApproveOnUse, Code, Error, SafeText, SecretPath, approval::RequestId};
-use keyless_sockets::connect_unix;
 use keyless_vault::{Metadata, Vault, Voucher};
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
     net::UnixStream,
+    time::timeout,
 };
 use zeroize::Zeroizing;
 
@@ -23,7 +29,9 @@ use crate::{
     inventory::asked_at_least,
     liveness::Checked,
     places::Places,
-    service::UNREADABLE_CALL,
+    service::{
+        PATIENCE, UNREADABLE_CALL, connect_in_time, hangs_for, process_at, while_it_answers,
+    },
     session_book::{SessionRow, not_open},
     sockets::told_error,
 };
@@ -36,16 +44,32 @@ pub enum ApproverHandle {
     Remote(Box<RemoteApprover>),
 }
 
+/// How long a broker that is well takes at most for what it does by itself; its store may be another machine's.
+const OWN_TIME: Duration = Duration::from_secs(30);
+
 /// The channel to a broker that has opened the same vault.
-pub struct RemoteApprover(Channel<BufReader<UnixStream>>);
+pub struct RemoteApprover {
+    /// None after an answer that did not come in time: it might be taken for the next one's.
+    channel: Option<Channel<BufReader<UnixStream>>>,
+    /// The process at the other end.
+    process: Option<u64>,
+    /// Where the same broker says how it is, while it is waited for.
+    agent_socket: PathBuf,
+}
 
 impl ApproverHandle {
     /// The broker's, if there is one, else one in this process. `vault` is the proof of the factor.
     pub async fn open(places: &Places, vault: impl Into<Arc<Vault>>) -> Result<Self, Error> {
         let vault = vault.into();
-        if let Ok(stream) = connect_unix(&places.operator_socket()).await {
-            let remote = RemoteApprover::greet(stream, &vault.operator_voucher()).await?;
-            return Ok(Self::Remote(Box::new(remote)));
+        match connect_in_time(&places.operator_socket()).await {
+            Ok(stream) => {
+                let (voucher, agent_socket) = (vault.operator_voucher(), places.agent_socket());
+                let remote = RemoteApprover::greet(stream, &voucher, agent_socket).await?;
+                return Ok(Self::Remote(Box::new(remote)));
+            }
+            // It is there, and takes no connection any more.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(lost(&error)),
+            Err(_) => {}
         }
         let approver = Approver::new(vault).checking(places);
         // A file that can't be read keeps nobody from an answer; whoever opens a broker by it is told.
@@ -174,7 +198,12 @@ impl ApproverHandle {
 
 impl RemoteApprover {
     /// Proves the factor to the broker, and has it prove that it has the same vault open.
-    async fn greet(stream: UnixStream, voucher: &Voucher) -> Result<Self, Error> {
+    async fn greet(
+        stream: UnixStream,
+        voucher: &Voucher,
+        agent_socket: PathBuf,
+    ) -> Result<Self, Error> {
+        let process = process_at(&stream);
         let mut stream = BufReader::new(stream);
         let (greeting, word) = Greeting::new(voucher).map_err(not_its)?;
         let word = HEXLOWER.encode(&word);
@@ -183,14 +212,15 @@ impl RemoteApprover {
             return Err(unexpected());
         };
         let word = HEXLOWER.decode(word.as_bytes()).map_err(|_| unexpected())?;
-        Ok(Self(greeting.channel(&word, stream).map_err(not_its)?))
+        let channel = Some(greeting.channel(&word, stream).map_err(not_its)?);
+        Ok(Self { channel, process, agent_socket })
     }
 
     async fn requests(&mut self, call: &Call) -> Result<Vec<Shown>, Error> {
         let Reply::Requests { count } = self.call(call).await? else { return Err(unexpected()) };
         let mut requests = Vec::new();
         for _ in 0..count {
-            let message = self.message().await?;
+            let message = self.exchange(None, longest(call)).await?;
             requests.push(serde_json::from_slice(&message).map_err(|_| unexpected())?);
         }
         Ok(requests)
@@ -214,35 +244,82 @@ impl RemoteApprover {
     ) -> Result<Reply, Error> {
         match (self.call(call).await?, value) {
             (Reply::Send, Some(value)) => {
-                self.0.send(&value).await.map_err(not_its)?;
-                self.hear().await
+                understood(&self.exchange(Some(&value), longest(call)).await?)
             }
             (reply, _) => Ok(reply),
         }
     }
 
     async fn call(&mut self, call: &Call) -> Result<Reply, Error> {
-        let call = serde_json::to_vec(call).map_err(|_| unexpected())?;
-        self.0.send(&call).await.map_err(not_its)?;
-        self.hear().await
+        let said = serde_json::to_vec(call).map_err(|_| unexpected())?;
+        understood(&self.exchange(Some(&said), longest(call)).await?)
     }
 
-    async fn hear(&mut self) -> Result<Reply, Error> {
-        understood(&self.message().await?)
-    }
-
-    async fn message(&mut self) -> Result<Zeroizing<Vec<u8>>, Error> {
-        self.0.receive(MAX_ANSWER).await.map_err(not_its)
+    /// Says this, if anything, and gives the next message. [`Code::BrokerHangs`] where none comes in so much time, or the
+    /// broker does not even say how it is.
+    async fn exchange(
+        &mut self,
+        said: Option<&[u8]>,
+        longest: Option<Duration>,
+    ) -> Result<Zeroizing<Vec<u8>>, Error> {
+        let mut channel = self.channel.take().ok_or(Code::BrokerNotRunning)?;
+        let exchanged = async {
+            if let Some(said) = said {
+                channel.send(said).await.map_err(not_its)?;
+            }
+            channel.receive(MAX_ANSWER).await.map_err(not_its)
+        };
+        let answered = while_it_answers(&self.agent_socket, exchanged);
+        let message = match longest {
+            Some(longest) => within(longest, self.process, answered).await?,
+            None => answered.await?,
+        };
+        self.channel = Some(channel);
+        Ok(message)
     }
 }
 
-/// A call before the channel is open.
+/// How long the answer may take; as long as it does where a source or a service is asked.
+fn longest(call: &Call) -> Option<Duration> {
+    match call {
+        Call::Answer { .. } | Call::Check { .. } | Call::Give { .. } => None,
+        Call::Change { .. }
+        | Call::EndSession { .. }
+        | Call::OpenPage
+        | Call::Pending
+        | Call::Secure { .. }
+        | Call::Sessions
+        | Call::Standing
+        | Call::TakeBack { .. }
+        | Call::Waiting { .. } => Some(OWN_TIME),
+    }
+}
+
+/// What comes in time; [`Code::BrokerHangs`] with the process otherwise.
+async fn within<T>(
+    longest: Duration,
+    process: Option<u64>,
+    coming: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Error> {
+    timeout(longest, coming).await.unwrap_or_else(|_| Err(hangs_for(longest, process)))
+}
+
+/// A call before the channel is open, which nobody who is well takes long to answer.
 async fn ask_plainly(stream: &mut BufReader<UnixStream>, call: &Call) -> Result<Reply, Error> {
+    let process = process_at(stream.get_ref());
+    within(PATIENCE, process, exchange_plainly(stream, call)).await
+}
+
+async fn exchange_plainly(stream: &mut BufReader<UnixStream>, call: &Call) -> Result<Reply, Error> {
     let mut line = serde_json::to_vec(call).map_err(|_| unexpected())?;
     line.push(b'\n');
-    stream.get_mut().write_all(&line).await.map_err(lost)?;
+    stream.get_mut().write_all(&line).await.map_err(|error| lost(&error))?;
     let mut line = Vec::new();
-    stream.take(MAX_LINE as u64).read_until(b'\n', &mut line).await.map_err(lost)?;
+    stream
+        .take(MAX_LINE as u64)
+        .read_until(b'\n', &mut line)
+        .await
+        .map_err(|error| lost(&error))?;
     // One that broke off is no word of another version's: what is done about that would end every session.
     if line.ends_with(b"\n") { understood(&line) } else { Err(Code::BrokerNotRunning.into()) }
 }
@@ -259,7 +336,7 @@ fn understood(answer: &[u8]) -> Result<Reply, Error> {
 /// A link to the broker's page, and for how many seconds it is good; [`Code::BrokerNotRunning`] when
 /// there is no broker.
 pub async fn page_link(socket: &Path) -> Result<(String, u64), Error> {
-    let stream = connect_unix(socket).await.map_err(lost)?;
+    let stream = connect_in_time(socket).await.map_err(|error| lost(&error))?;
     match ask_plainly(&mut BufReader::new(stream), &Call::OpenPage).await? {
         Reply::Page { url, seconds } => Ok((url, seconds)),
         _ => Err(unexpected()),
@@ -280,8 +357,12 @@ fn kept(reply: &Reply) -> Result<(), Error> {
     }
 }
 
-fn lost(_: std::io::Error) -> Error {
-    Code::BrokerNotRunning.into()
+fn lost(error: &io::Error) -> Error {
+    match error.kind() {
+        // Those that wait for who takes no connection any more have filled its queue.
+        io::ErrorKind::WouldBlock => hangs_for(PATIENCE, None),
+        _ => Code::BrokerNotRunning.into(),
+    }
 }
 
 /// Why the channel does not go on.
@@ -342,7 +423,8 @@ mod tests {
                 stream.read_to_end(&mut more).await.unwrap();
                 more
             });
-            let refused = RemoteApprover::greet(ours, &scene.vault.operator_voucher()).await;
+            let refused =
+                RemoteApprover::greet(ours, &scene.vault.operator_voucher(), PathBuf::new()).await;
             assert_eq!(refused.err().unwrap().code(), code);
             assert_eq!(fake.await.unwrap(), b"", "not a byte after the first word");
         }
@@ -365,7 +447,7 @@ mod tests {
             let voucher = scene.vault.operator_voucher();
             let broker = tokio::spawn(answering(voucher, theirs, answers));
             let voucher = scene.vault.operator_voucher();
-            let mut remote = RemoteApprover::greet(ours, &voucher).await.unwrap();
+            let mut remote = RemoteApprover::greet(ours, &voucher, PathBuf::new()).await.unwrap();
             let heard = remote.requests(&Call::Pending).await;
             assert_eq!(heard.unwrap_err().code(), code);
             broker.abort();
