@@ -62,7 +62,6 @@ mod opening;
 mod operator;
 mod provenance;
 mod run;
-mod seats;
 mod service;
 mod service_files;
 mod telemetry;

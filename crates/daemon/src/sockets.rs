@@ -9,7 +9,7 @@ use std::{
 };
 
 use keyless_core::{Code, Error, SafeText};
-use keyless_sockets::{Accepting, bind_unix, connect_unix};
+use keyless_sockets::{Accepting, Process, bind_unix, connect_unix};
 use rustix::{
     fs::{CWD, RenameFlags, renameat_with},
     io::Errno,
@@ -19,7 +19,7 @@ use tokio::{
     time::sleep,
 };
 
-use crate::{places::unusable, seats::Process};
+use crate::places::unusable;
 
 /// How often it is looked whether another process has finished in a folder.
 const LOOK: Duration = Duration::from_millis(5);

@@ -41,6 +41,7 @@ mod words;
 use std::{io, sync::Arc, time::Duration};
 
 use keyless_core::{Code, Error};
+use keyless_sockets::Seats;
 use tokio::{net::TcpListener, sync::OnceCell};
 
 pub(crate) use self::desk::{Desk, Locking};
@@ -49,7 +50,7 @@ use self::{
     factor::FactorGate,
     visitors::{LINK_LIFE, Visitors, Whose},
 };
-use crate::{run::loopback_listener, seats::Seats};
+use crate::run::loopback_listener;
 
 /// A browser opens six at a time, and each tab holds one more for the live list.
 const MAX_CONNECTIONS: usize = 64;

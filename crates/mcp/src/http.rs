@@ -7,16 +7,27 @@
 mod events;
 mod sessions;
 
-use std::{convert::Infallible, net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    convert::Infallible,
+    net::SocketAddr,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
 
 use ::http::{HeaderMap, Method, Request, Response, StatusCode, header};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http_body_util::{BodyExt as _, Full, Limited, combinators::BoxBody};
-use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use hyper::{
+    body::{Body as HttpBody, Frame, Incoming, SizeHint},
+    server::conn::http1,
+    service::service_fn,
+};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use keyless_core::{Code, Error, SafeText};
-use keyless_sockets::accept_each;
+use keyless_sockets::{Accepting, Seat, Seats, UnderWay};
 use rmcp::transport::{
     StreamableHttpServerConfig, StreamableHttpService,
     streamable_http_server::session::local::LocalSessionManager,
@@ -24,7 +35,7 @@ use rmcp::transport::{
 use subtle::ConstantTimeEq;
 use tokio::{
     net::{TcpListener, TcpStream},
-    sync::Semaphore,
+    task::JoinSet,
 };
 
 use self::{events::Events, sessions::Sessions};
@@ -32,7 +43,7 @@ use crate::{message, server::Server};
 
 /// Where the endpoint is.
 pub const HTTP_PATH: &str = "/mcp";
-/// Connections at a time; one agent needs a few.
+/// Connections at a time; one agent needs a few. Who has shown no credential gives way, so that those always come in.
 const MAX_CONNECTIONS: usize = 64;
 /// How long a head may take to arrive.
 const HEAD_TIME: Duration = Duration::from_secs(10);
@@ -108,12 +119,23 @@ async fn serve_listener(
     let endpoint =
         Endpoint::new(move || Ok(server.clone()), Arc::new(Sessions::new(sessions)), config);
     let (endpoint, credential) = (Arc::new(endpoint), Arc::new(credential));
-    let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-    let never = accept_each(listener, room, move |(stream, _)| {
+    let seats = Seats::of(MAX_CONNECTIONS);
+    let (mut accepting, mut serving) = (Accepting::at(listener), JoinSet::new());
+    loop {
+        let (stream, _) = tokio::select! {
+            arrived = accepting.next() => arrived,
+            Some(_) = serving.join_next() => continue,
+        };
+        let taken = seats.wait(None).await;
         let (endpoint, credential) = (Arc::clone(&endpoint), Arc::clone(&credential));
-        async move { serve_connection(stream, &endpoint, &credential).await }
-    });
-    match never.await {}
+        serving.spawn(async move {
+            let seat = taken.seat();
+            tokio::select! {
+                () = serve_connection(stream, &endpoint, &credential, &seat) => {}
+                () = taken.wanted() => {}
+            }
+        });
+    }
 }
 
 /// An address as a URL has it.
@@ -124,9 +146,14 @@ fn url_host(address: SocketAddr) -> String {
     }
 }
 
-async fn serve_connection(stream: TcpStream, endpoint: &Endpoint, credential: &Credential) {
+async fn serve_connection(
+    stream: TcpStream,
+    endpoint: &Endpoint,
+    credential: &Credential,
+    seat: &Arc<Seat>,
+) {
     let service = service_fn(async |request: Request<Incoming>| {
-        Ok::<_, Infallible>(answer(request, endpoint, credential).await)
+        Ok::<_, Infallible>(answer(request, endpoint, credential, seat).await)
     });
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME);
@@ -138,10 +165,44 @@ async fn answer(
     request: Request<Incoming>,
     endpoint: &Endpoint,
     credential: &Credential,
+    seat: &Arc<Seat>,
 ) -> Answer {
     if !credential.is_shown(request.headers()) {
         return refusal(StatusCode::UNAUTHORIZED, "the bearer credential is missing or wrong");
     }
+    seat.is_known();
+    let under_way = seat.begin();
+    let answer = answer_known(request, endpoint).await;
+    answer.map(|body| Lasting { body, _under_way: under_way }.boxed())
+}
+
+/// A body that is under way until it ends, as a stream of events is.
+struct Lasting {
+    body: BoxBody<Bytes, Infallible>,
+    _under_way: UnderWay,
+}
+
+impl HttpBody for Lasting {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+async fn answer_known(request: Request<Incoming>, endpoint: &Endpoint) -> Answer {
     if request.uri().path() != HTTP_PATH {
         return refusal(StatusCode::NOT_FOUND, "the endpoint is /mcp");
     }

@@ -6,11 +6,14 @@
 
 mod arrivals;
 mod handed;
+mod seats;
 mod unix;
 
 /// Accepting: the next one whatever fails, or each in a task of its own.
 pub use arrivals::{Accepting, Arrivals, accept_each, raise_open_files};
 /// A connection over a Unix socket, with the socket of the client that it is carried for.
 pub use handed::{End, Handed, send_with};
+/// Connections as many as there is room for: who only sits there gives way.
+pub use seats::{Process, Seat, Seats, Taken, UnderWay};
 /// Unix sockets at paths of any length.
 pub use unix::{bind_unix, connect_unix};

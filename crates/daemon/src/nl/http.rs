@@ -21,7 +21,7 @@ use keyless_core::{
     },
 };
 use keyless_egress::ServerTls;
-use keyless_sockets::Accepting;
+use keyless_sockets::{Accepting, Seat, Seats};
 use serde_json::{Map, Value};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -37,7 +37,6 @@ use super::{
     rates::Door,
     service::NlService,
 };
-use crate::seats::{Seat, Seats};
 
 /// Connections at a time.
 const MAX_CONNECTIONS: usize = 256;

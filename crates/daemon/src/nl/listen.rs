@@ -4,7 +4,7 @@ use std::{fs, net::SocketAddr, path::PathBuf, sync::Arc};
 
 use keyless_core::{Code, Error, SafeText};
 use keyless_egress::{ServerFiles, ServerTls};
-use keyless_sockets::Accepting;
+use keyless_sockets::{Accepting, Seats};
 use tokio::{
     net::{TcpListener, UnixListener},
     task::JoinHandle,
@@ -14,7 +14,6 @@ use super::{http, ndjson, service::NlService};
 use crate::{
     config::{NlConfig, NlTls},
     places::Places,
-    seats::Seats,
     sockets::{bind_private, next_own, process_of},
 };
 

@@ -12,6 +12,7 @@ use keyless_core::{
     agent::Aid,
     nl_message::{MAX_MESSAGE_BYTES, Message, MessageType, Named, NlFault, Shape},
 };
+use keyless_sockets::Seat;
 use serde_json::{Map, Value, json};
 use tokio::{
     io::{AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader},
@@ -25,7 +26,6 @@ use super::{
     caller::{Presented, Standing},
     service::NlService,
 };
-use crate::seats::Seat;
 
 /// How long the rest of a line may take.
 const LINE_TIME: Duration = Duration::from_secs(30);

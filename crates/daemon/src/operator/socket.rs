@@ -11,7 +11,7 @@ use keyless_core::{
     Code, Error, SafeText,
     audit::{Action, Draft, Outcome, Target},
 };
-use keyless_sockets::Accepting;
+use keyless_sockets::{Accepting, Seat, Seats};
 use keyless_store::AuditLog;
 use keyless_vault::{MAX_VALUE_BYTES, Moment, Voucher};
 use tokio::{
@@ -27,7 +27,6 @@ use super::{
 };
 use crate::{
     broker::{Broker, agent, plain_entry},
-    seats::{Seat, Seats},
     service::UNREADABLE_CALL,
     sockets::{next_own, process_of},
     web::{Desk, Web},

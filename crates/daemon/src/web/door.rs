@@ -24,7 +24,7 @@ use hyper_util::{
     service::TowerToHyperService,
 };
 use keyless_egress::ServerTls;
-use keyless_sockets::Accepting;
+use keyless_sockets::{Accepting, Seat, Seats};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpListener,
@@ -36,7 +36,6 @@ use super::{
     frame::{Failure, lead_back},
     handlers, keeping, live, pages, passkeys,
 };
-use crate::seats::{Seat, Seats};
 
 /// Browsers keep 180 cookies of 4 KiB for a name, and send what any port of `localhost` has them keep.
 const MAX_HEAD: usize = 1 << 20;

@@ -11,12 +11,12 @@ use axum::{
     http::{HeaderMap, header, request::Parts},
 };
 use keyless_core::{Code, Error, SafeText};
+use keyless_sockets::{Seat, UnderWay};
 use keyless_vault::MAX_VALUE_BYTES;
 use tokio::time::timeout;
 use zeroize::Zeroizing;
 
 use super::{Web, frame::Failure, visitors::Visit};
-use crate::seats::{Seat, UnderWay};
 
 /// The visit's cookie.
 pub(super) const COOKIE: &str = "keyless";

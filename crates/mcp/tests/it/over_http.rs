@@ -6,7 +6,7 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use futures_util::future::BoxFuture;
@@ -17,6 +17,7 @@ use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
     sync::Semaphore,
+    task::JoinHandle,
     time::{sleep, timeout},
 };
 
@@ -99,14 +100,19 @@ impl Client {
     }
 }
 
+/// Serves on a port of its own.
+async fn served(server: Server) -> (SocketAddr, JoinHandle<Result<(), Error>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let to = listener.local_addr().unwrap();
+    let credential = Credential::new(CREDENTIAL.to_owned()).unwrap();
+    (to, tokio::spawn(serve_http(server, listener, credential)))
+}
+
 #[tokio::test]
 async fn an_id_is_one_requests_until_it_is_answered_or_cancelled() {
     let broker = Arc::new(Broker { asked: AtomicUsize::new(0), let_go: Semaphore::new(0) });
     let server = Server::new(Toolset::Secrets(Arc::clone(&broker) as _));
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let to = listener.local_addr().unwrap();
-    let credential = Credential::new(CREDENTIAL.to_owned()).unwrap();
-    let serving = tokio::spawn(serve_http(server, listener, credential));
+    let (to, serving) = served(server).await;
     let (client, other) = (Client::greeted(to).await, Client::greeted(to).await);
     let asking = {
         let client = client.clone();
@@ -136,5 +142,33 @@ async fn an_id_is_one_requests_until_it_is_answered_or_cancelled() {
         .await;
     assert!(client.ping(8).await.contains("\"result\""));
     drop(asking);
+    serving.abort();
+}
+
+/// Any process of this machine can connect.
+#[tokio::test]
+async fn who_shows_no_credential_keeps_nobody_out() {
+    let broker = Arc::new(Broker { asked: AtomicUsize::new(0), let_go: Semaphore::new(0) });
+    let server = Server::new(Toolset::Secrets(Arc::clone(&broker) as _));
+    let (to, serving) = served(server).await;
+    let client = Client::greeted(to).await;
+    let asking = {
+        let client = client.clone();
+        tokio::spawn(async move { client.ask(7).await })
+    };
+    broker.is_asked(1).await;
+    let mut silent = Vec::new();
+    for _ in 0..200 {
+        let mut stream = TcpStream::connect(to).await.unwrap();
+        stream.write_all(b"POST /mcp HTTP/1.1\r\nhost: localhost\r\n").await.unwrap();
+        silent.push(stream);
+    }
+    let begun = Instant::now();
+    assert!(client.ping(8).await.contains("\"result\""));
+    assert!(Client::greeted(to).await.ping(2).await.contains("\"result\""));
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    // Nor does what was under way give way to them.
+    broker.let_go.add_permits(1);
+    assert!(asking.await.unwrap().contains("not-found"));
     serving.abort();
 }

@@ -1,5 +1,5 @@
-//! Who is connected to the page, to the operator's socket and to the NL Protocol's doors: as many as there is room for,
-//! and who only sits there gives way.
+//! Who is connected to the page, to the operator's socket, to the NL Protocol's doors and to agents' tools over HTTP: as
+//! many as there is room for, and who only sits there gives way.
 //!
 //! Any process of this machine may connect. Whoever opens all that there are, and says nothing on them, says it slowly
 //! or does not read what it is answered, would else keep out the operator or every agent. So would a process that
@@ -22,17 +22,17 @@ use tokio::sync::Notify;
 const AGAIN: Duration = Duration::from_millis(50);
 
 /// A door's connections, oldest first.
-pub(crate) struct Seats {
+pub struct Seats {
     most: usize,
     taken: Mutex<VecDeque<Arc<Seat>>>,
 }
 
 /// The process at the other end, by its number; `None` where the system does not tell it, as over TCP.
-pub(crate) type Process = i32;
+pub type Process = i32;
 
 /// One connection.
 #[derive(Default)]
-pub(crate) struct Seat {
+pub struct Seat {
     process: Option<Process>,
     standing: AtomicU8,
     /// Messages that are judged and done just now.
@@ -53,24 +53,24 @@ enum Standing {
 }
 
 /// A message that is under way until this is dropped.
-pub(crate) struct UnderWay(Arc<Seat>);
+pub struct UnderWay(Arc<Seat>);
 
 /// A seat that is taken; left when this is dropped.
-pub(crate) struct Taken {
+pub struct Taken {
     seats: Arc<Seats>,
     seat: Arc<Seat>,
 }
 
 impl Seats {
     /// As many seats as `most`.
-    pub(crate) fn of(most: usize) -> Arc<Self> {
+    pub fn of(most: usize) -> Arc<Self> {
         Arc::new(Self { most, taken: Mutex::default() })
     }
 
     /// A seat for a new connection of this process, for which one that has nothing under way leaves where it has to: of
     /// those that are nobody, then of those that are known, the oldest of the process that has the most of them. None
     /// while all are the operator's, or at work.
-    pub(crate) fn take(self: &Arc<Self>, process: Option<Process>) -> Option<Taken> {
+    pub fn take(self: &Arc<Self>, process: Option<Process>) -> Option<Taken> {
         let mut seats = self.taken.lock();
         if seats.len() >= self.most {
             let oldest =
@@ -85,7 +85,7 @@ impl Seats {
     }
 
     /// A seat as soon as there is one: the first that is done at work makes room.
-    pub(crate) async fn wait(self: &Arc<Self>, process: Option<Process>) -> Taken {
+    pub async fn wait(self: &Arc<Self>, process: Option<Process>) -> Taken {
         loop {
             match self.take(process) {
                 Some(taken) => return taken,
@@ -108,12 +108,12 @@ fn idle(seats: &VecDeque<Arc<Seat>>, standing: Standing) -> Option<usize> {
 
 impl Taken {
     /// For the requests that come here.
-    pub(crate) fn seat(&self) -> Arc<Seat> {
+    pub fn seat(&self) -> Arc<Seat> {
         Arc::clone(&self.seat)
     }
 
     /// Waits until another connection needs it.
-    pub(crate) async fn wanted(&self) {
+    pub async fn wanted(&self) {
         self.seat.wanted.notified().await;
     }
 }
@@ -127,23 +127,23 @@ impl Drop for Taken {
 
 impl Seat {
     /// A whole message or form has come, which is judged until this is dropped.
-    pub(crate) fn begin(self: &Arc<Self>) -> UnderWay {
+    pub fn begin(self: &Arc<Self>) -> UnderWay {
         self.under_way.fetch_add(1, Ordering::Relaxed);
         UnderWay(Arc::clone(self))
     }
 
     /// A credential was shown.
-    pub(crate) fn is_known(&self) {
+    pub fn is_known(&self) {
         self.standing.fetch_max(Standing::Known as u8, Ordering::Relaxed);
     }
 
     /// The operator is here.
-    pub(crate) fn is_operators(&self) {
+    pub fn is_operators(&self) {
         self.standing.fetch_max(Standing::Operator as u8, Ordering::Relaxed);
     }
 
     /// Waits until the connection is no more, for one task that goes on beside it.
-    pub(crate) async fn left(&self) {
+    pub async fn left(&self) {
         self.left.notified().await;
     }
 
