@@ -228,6 +228,10 @@ async fn check_message(request: Request<Incoming>) -> Result<Request<Body>, Answ
         Ok(()) => {
             Ok(Request::from_parts(head, Full::new(body).map_err(|none| match none {}).boxed()))
         }
+        // There is no answer to it in the protocol's words.
+        Err(_) if message::is_notification(&body) => {
+            Err(refusal(StatusCode::BAD_REQUEST, "the notification can't be read"))
+        }
         Err(answer) => {
             let mut response = Response::new(Full::new(Bytes::from(answer)).boxed());
             *response.status_mut() = StatusCode::BAD_REQUEST;

@@ -1,31 +1,40 @@
 //! What is a message of JSON-RPC, and the answer to what is none. Pure.
 
+mod outline;
 mod waiting;
 
 use keyless_core::UniqueMembers;
 use rmcp::{RoleServer, model::InitializeRequestParams, service::RxJsonRpcMessage};
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 pub(crate) use self::waiting::{ID_IN_USE, Waiting};
+
+/// What is said to an `initialize` in a conversation that has begun with one.
+pub(crate) const ALREADY_GREETED: &str =
+    "this conversation has begun with initialize already; open another one for another version";
 
 // JSON-RPC 2.0, section 5.1.
 const PARSE_ERROR: i32 = -32700;
 const INVALID_REQUEST: i32 = -32600;
 const INVALID_PARAMS: i32 = -32602;
 
+const UNREADABLE: &str =
+    "this is not JSON, or a string in it has half a surrogate pair, or it is nested too deeply";
 const TWINS: &str = "a member stands there twice, and nobody can say which of them is meant";
 
 /// Reads one JSON value that may be a message; gives the answer to one that can't be.
 pub(crate) fn read(text: &[u8]) -> Result<Value, Vec<u8>> {
     match serde_json::from_slice::<Value>(text) {
-        Err(_) => Err(refusal(&Value::Null, PARSE_ERROR, "this is not JSON")),
+        Err(_) => {
+            let id = outline::only_id(text);
+            Err(refusal(&answerable(id.as_ref()), PARSE_ERROR, UNREADABLE))
+        }
         Ok(Value::Array(_)) => {
             Err(refuse(&Value::Null, "batches are not taken; send one message at a time"))
         }
         Ok(_) => match serde_json::from_slice(text) {
             Ok(UniqueMembers(message)) => Ok(message),
-            Err(_) => Err(refuse(&answerable(only_id(text).as_ref()), TWINS)),
+            Err(_) => Err(refuse(&answerable(outline::only_id(text).as_ref()), TWINS)),
         },
     }
 }
@@ -35,6 +44,12 @@ pub(crate) fn typed(value: Value) -> Result<RxJsonRpcMessage<RoleServer>, Vec<u8
     let id = value.get("id").cloned();
     refuse_greeting(&value)?;
     serde_json::from_value(value).map_err(|_| no_message(id.as_ref()))
+}
+
+/// Whether nobody waits for an answer to `text`, whatever is wrong with it. JSON-RPC 2.0, section 4.1.
+pub(crate) fn is_notification(text: &[u8]) -> bool {
+    let Ok(message) = serde_json::from_slice::<Value>(text) else { return false };
+    message["jsonrpc"] == "2.0" && message["method"].is_string() && message.get("id").is_none()
 }
 
 /// Whether `text` is a message, for who reads it once more. Gives the answer to what is none.
@@ -72,15 +87,6 @@ fn refuse_greeting(message: &Value) -> Result<(), Vec<u8>> {
         Ok(_) => Ok(()),
         Err(_) => refused("the parameters of initialize can't be read"),
     }
-}
-
-/// The id of a message, unless it has two: an answer to one of them might be taken for the other's.
-fn only_id(text: &[u8]) -> Option<Value> {
-    #[derive(Deserialize)]
-    struct Addressed {
-        id: Option<Value>,
-    }
-    serde_json::from_slice(text).ok().and_then(|Addressed { id }| id)
 }
 
 fn no_message(id: Option<&Value>) -> Vec<u8> {

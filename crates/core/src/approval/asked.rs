@@ -9,7 +9,7 @@ use jiff::civil::Date;
 use serde::{Deserialize, Serialize};
 
 use super::deed::{WantedAction, WantedDeploy};
-use crate::{ApproveOnUse, Code, Error, SafeText};
+use crate::{ApproveOnUse, Code, Error, SafeText, is_invisible};
 
 /// The longest reason, in characters: a person has to read it.
 pub const MAX_REASON_CHARS: usize = 500;
@@ -288,9 +288,9 @@ impl Asked {
             Self::MetadataProposal { fields, .. } | Self::NewPathProposal { fields, .. } => {
                 fields.check()
             }
-            Self::UseApproval { reason, .. } if reason.trim().is_empty() => {
-                refuse("a reason says why the secret is needed; it can't be empty")
-            }
+            Self::UseApproval { reason, .. } if !says_something(reason) => refuse(
+                "a reason says why the secret is needed; it can't be empty, or of letters that nobody sees",
+            ),
             Self::UseApproval { reason, deed: None, .. }
                 if reason.chars().count() > MAX_REASON_CHARS =>
             {
@@ -314,6 +314,11 @@ impl Asked {
             | Self::UseApproval { .. } => Ok(()),
         }
     }
+}
+
+/// Whether a person sees anything of it.
+fn says_something(text: &str) -> bool {
+    text.chars().any(|c| !c.is_whitespace() && !c.is_control() && !is_invisible(c))
 }
 
 impl Fields {

@@ -170,12 +170,16 @@ fn what_nobody_should_have_to_read_is_refused() {
         fields(|fields| fields.pattern_id = Some("A b".to_owned())),
         fields(|fields| fields.pattern_id = Some(String::new())),
         reason(" \n".to_owned()),
+        reason("\u{200b}".to_owned()),
+        reason("\u{feff} \u{2060}\u{1}".to_owned()),
         reason("x".repeat(501)),
     ] {
         assert_eq!(bad.check().unwrap_err().code(), Code::Usage, "{bad:?}");
     }
     fields(|fields| fields.retrieval_url = Some("https://a.test/x?y".to_owned())).check().unwrap();
     reason("x".repeat(500)).check().unwrap();
+    // Others join letters by what is not seen.
+    reason("\u{200d}x".to_owned()).check().unwrap();
 }
 
 #[test]

@@ -12,7 +12,7 @@ use futures_util::{Stream, StreamExt as _, stream};
 use parking_lot::Mutex;
 use rmcp::{
     ErrorData, RoleServer,
-    model::{ClientJsonRpcMessage, JsonRpcMessage, RequestId, ServerJsonRpcMessage},
+    model::{ClientJsonRpcMessage, ClientRequest, JsonRpcMessage, RequestId, ServerJsonRpcMessage},
     service::{RxJsonRpcMessage, TxJsonRpcMessage},
     transport::{
         Transport,
@@ -23,7 +23,7 @@ use rmcp::{
     },
 };
 
-use crate::message::{ID_IN_USE, Waiting};
+use crate::message::{ALREADY_GREETED, ID_IN_USE, Waiting};
 
 /// All sessions, and what waits in each.
 pub(super) struct Sessions {
@@ -81,9 +81,14 @@ impl SessionManager for Sessions {
         message: ClientJsonRpcMessage,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
         let (waiting, request) = (self.waiting(id), id_of(&message));
-        let is_its_own = waiting.lock().note(&message);
-        if !is_its_own {
-            let refused = ErrorData::invalid_request(ID_IN_USE, None);
+        // The first one made the session, and came another way.
+        let why = if is_greeting(&message) {
+            Some(ALREADY_GREETED)
+        } else {
+            (!waiting.lock().note(&message)).then_some(ID_IN_USE)
+        };
+        if let Some(why) = why {
+            let refused = ErrorData::invalid_request(why, None);
             let refused = ServerJsonRpcMessage::error(refused, request);
             let only = stream::once(ready(ServerSseMessage::from_message(refused)));
             return Ok(only.left_stream());
@@ -143,6 +148,14 @@ impl<T: Transport<RoleServer>> Transport<RoleServer> for Seen<T> {
     fn close(&mut self) -> impl Future<Output = Result<(), T::Error>> + Send {
         self.inner.close()
     }
+}
+
+fn is_greeting(message: &ClientJsonRpcMessage) -> bool {
+    matches!(
+        message,
+        JsonRpcMessage::Request(request)
+            if matches!(request.request, ClientRequest::InitializeRequest(_))
+    )
 }
 
 fn id_of(message: &ClientJsonRpcMessage) -> Option<RequestId> {

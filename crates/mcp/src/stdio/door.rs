@@ -6,7 +6,7 @@ use rmcp::{
 };
 use serde_json::Value;
 
-use crate::message::{ID_IN_USE, Waiting, read, refuse, typed};
+use crate::message::{ALREADY_GREETED, ID_IN_USE, Waiting, is_notification, read, refuse, typed};
 
 /// The key under which a request of the newest revision names its version, in place of `initialize`.
 const INLINE_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
@@ -15,6 +15,8 @@ const INLINE_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 #[derive(Debug, Default)]
 pub(super) struct Door {
     begun: bool,
+    /// An `initialize` has passed: a second one would be answered with another version than the first.
+    greeted: bool,
     waiting: Waiting,
 }
 
@@ -35,7 +37,10 @@ impl Door {
         if line.is_empty() {
             return Passed::Nothing;
         }
-        read(line).map_or_else(Passed::Answer, |message| self.pass_message(message))
+        match read(line).map_or_else(Passed::Answer, |message| self.pass_message(message)) {
+            Passed::Answer(_) if is_notification(line) => Passed::Nothing,
+            passed => passed,
+        }
     }
 
     /// The answer to a line over the limit.
@@ -62,11 +67,15 @@ impl Door {
             }
         }
         let id = message.get("id").cloned().unwrap_or_default();
+        if self.greeted && method == "initialize" {
+            return Passed::Answer(refuse(&id, ALREADY_GREETED));
+        }
         match typed(message) {
             Ok(message) => {
                 if !self.waiting.note(&message) {
                     return Passed::Answer(refuse(&id, ID_IN_USE));
                 }
+                self.greeted |= method == "initialize";
                 self.begun |= !matches!(method.as_str(), "ping" | "server/discover" | "");
                 Passed::Message(Box::new(message))
             }
@@ -158,6 +167,48 @@ mod tests {
         assert!(matches!(door.pass(initialize.replace('\n', " ").as_bytes()), Passed::Message(_)));
         let other = request("tools/list").replace("\"id\":1", "\"id\":3");
         assert_eq!(answers(&mut door, &other), None);
+    }
+
+    /// JSON-RPC 2.0, section 4.1: "The Server MUST NOT reply to a Notification".
+    #[test]
+    fn a_notification_is_never_answered() {
+        let begun = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{
+            "protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}"#;
+        let mut door = Door::default();
+        for _ in 0..2 {
+            for bad in [
+                r#"{"jsonrpc":"2.0","method":"notifications/xx","params":[1]}"#,
+                r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":7}"#,
+                r#"{"jsonrpc":"2.0","method":"xx","params":{"a":1,"a":2}}"#,
+            ] {
+                assert_eq!(answers(&mut door, bad), None, "{bad}");
+            }
+            door.pass(begun.replace('\n', " ").as_bytes());
+        }
+        // What is none is answered.
+        assert_eq!(answers(&mut door, r#"{"method":"x"}"#), Some((Value::Null, -32600)));
+    }
+
+    #[test]
+    fn what_can_not_be_read_is_answered_under_its_id() {
+        let mut door = Door::default();
+        let call = r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"\ud800"}}"#;
+        assert_eq!(answers(&mut door, call), Some((json!(7), -32700)));
+        let deep = format!(r#"{{"id":"x","params":{}{}}}"#, "[".repeat(5000), "]".repeat(5000));
+        assert_eq!(answers(&mut door, &deep), Some((json!("x"), -32700)));
+    }
+
+    #[test]
+    fn a_conversation_begins_once() {
+        let initialize = |id: u32, version: &str| {
+            format!(
+                r#"{{"jsonrpc":"2.0","id":{id},"method":"initialize","params":{{"protocolVersion":"{version}","capabilities":{{}},"clientInfo":{{"name":"t","version":"1"}}}}}}"#
+            )
+        };
+        let mut door = Door::default();
+        assert_eq!(answers(&mut door, &initialize(1, "2025-06-18")), None);
+        let again = initialize(2, "2025-03-26");
+        assert_eq!(answers(&mut door, &again), Some((json!(2), -32600)));
     }
 
     /// Else both would be done and one be answered.

@@ -172,3 +172,21 @@ async fn who_shows_no_credential_keeps_nobody_out() {
     assert!(asking.await.unwrap().contains("not-found"));
     serving.abort();
 }
+
+#[tokio::test]
+async fn a_session_begins_once_and_no_notification_is_answered() {
+    let broker = Arc::new(Broker { asked: AtomicUsize::new(0), let_go: Semaphore::new(0) });
+    let (to, serving) = served(Server::new(Toolset::Secrets(broker as _))).await;
+    let client = Client::greeted(to).await;
+    let params = json!({ "protocolVersion": "2025-03-26", "capabilities": {},
+        "clientInfo": { "name": "t", "version": "1" } });
+    let again = json!({ "jsonrpc": "2.0", "id": 2, "method": "initialize", "params": params });
+    let refused = client.post(&again).await;
+    assert!(refused.contains("-32600") && refused.contains("already"), "{refused}");
+    assert!(client.ping(3).await.contains("\"result\""));
+    // Nor is a notification answered that can't be read.
+    let bad = json!({ "jsonrpc": "2.0", "method": "notifications/xx", "params": [1] });
+    let refused = client.post(&bad).await;
+    assert!(refused.starts_with("HTTP/1.1 400") && !refused.contains("jsonrpc"), "{refused}");
+    serving.abort();
+}
