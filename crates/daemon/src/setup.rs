@@ -18,7 +18,7 @@ mod values;
 
 pub use self::{
     aliases::{AliasUse, KnownPaths, aliases_in, carries_variables},
-    import::{Import, ImportRow, Leave, Outcome, Overruled, Wish, is_document},
+    import::{Composed, Import, ImportRow, Leave, Outcome, Overruled, Wish, is_document},
     manifest::{Existing, write as write_manifest},
     propose::{Judged, Proposal, Proposer},
     rewrite::LeftBehind,

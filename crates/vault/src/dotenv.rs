@@ -2,7 +2,8 @@
 //!
 //! `NAME=value`, `export NAME=value`, comments, values in single quotes or backticks (literal) and in double quotes
 //! (with escapes), over several lines too. Nothing is expanded. Where each value stands is kept, so that it
-//! can be replaced and everything round it stays. A line that is none of this is told, never guessed at.
+//! can be replaced and everything round it stays. A line that is none of this is told, never guessed at, and so is a value
+//! that shells or docker compose make something else of.
 
 use std::ops::Range;
 
@@ -18,6 +19,9 @@ pub struct Assignment {
     pub line: usize,
     /// The value's bytes as they are written, quotes included.
     pub place: Range<usize>,
+    /// Whether what stands here is no value to those who expand: it has `${…}`, `$(…)` or a command in backticks, is a
+    /// shell's `$'…'`, or goes on behind a backslash at its line's end.
+    pub is_composed: bool,
 }
 
 /// What a file holds.
@@ -74,7 +78,8 @@ fn assignment(text: &str, at: usize, line: usize) -> (usize, Read) {
     let from = end - rest.len() + (rest.len() - rest.trim_start_matches([' ', '\t']).len());
     let Some((value, place)) = value(text, from, end) else { return (end, Read::Unread) };
     let next = line_end(text, place.end);
-    (next, Read::Assignment(Assignment { name: name.to_owned(), value, line, place }))
+    let (name, is_composed) = (name.to_owned(), is_composed(&text[place.clone()]));
+    (next, Read::Assignment(Assignment { name, value, line, place, is_composed }))
 }
 
 /// The value that begins at `from`, in a line that ends at `end`, and where it stands.
@@ -130,6 +135,28 @@ fn unescaped(written: &str) -> String {
         }
     }
     value
+}
+
+fn is_composed(written: &str) -> bool {
+    if written.starts_with(['\'', '`']) {
+        return false;
+    }
+    let mut rest = written.chars().peekable();
+    let mut is_first = true;
+    while let Some(c) = rest.next() {
+        let next = rest.peek();
+        let found = match c {
+            '\\' => matches!(rest.next(), None | Some('\n' | '\r')),
+            '`' => true,
+            '$' => matches!(next, Some('{' | '(')) || is_first && matches!(next, Some('\'' | '"')),
+            _ => false,
+        };
+        if found {
+            return true;
+        }
+        is_first = false;
+    }
+    false
 }
 
 /// The first byte after the line in which `at` lies.
@@ -188,6 +215,34 @@ mod tests {
             found.assignments.iter().map(|a| (a.line, &text[a.place.clone()])).collect();
         assert_eq!(rows, [(2, "'x\ny'"), (5, "z"), (8, "1")]);
         assert_eq!(found.unread, [6, 7]);
+    }
+
+    #[test]
+    fn what_others_make_something_else_of_is_told() {
+        for (written, is_composed) in [
+            ("pre${B}post", true),
+            ("\"pre${B}post\"", true),
+            ("pre$(cat b)post", true),
+            ("pre`cat b`post", true),
+            ("\"`cat b`\"", true),
+            ("$'b\\n'", true),
+            ("$\"b\"", true),
+            ("b\\", true),
+            ("b\\\nC=d", true),
+            ("\"b\\\nc\"", true),
+            ("'pre${B}post'", false),
+            ("`b`", false),
+            ("pre\\${B}post", false),
+            ("\"pre\\`b\\`\"", false),
+            ("b\\\\", false),
+            ("$2b$10$abc", false),
+            ("b$'c", false),
+            ("b$", false),
+            ("", false),
+        ] {
+            let found = read(&format!("A={written}\n"));
+            assert_eq!(found.assignments[0].is_composed, is_composed, "{written}");
+        }
     }
 
     #[test]

@@ -64,6 +64,29 @@ fn a_dotenv_file_becomes_aliases_of_what_is_in_the_vault() {
     assert_eq!(origin.requests()[0].header("x"), Some(acme.as_str().into()));
 }
 
+/// What a shell or docker compose makes of a line is the credential; what stands there would be stored in its place.
+#[test]
+fn a_value_that_its_readers_put_together_stays_and_is_named() {
+    let world = World::with_store();
+    let (part, plain) = (value(&world), value(&world));
+    let file = world.operator_file(".env");
+    let stays = format!(
+        "G_SECRET=pre${{GITHUB_TOKEN}}{part}\nN_SECRET=$'{part}'\nQ_SECRET={part}\\\ndef\n"
+    );
+    std::fs::write(&file, format!("{stays}ACME_KEY='{plain}'\n")).unwrap();
+    let options =
+        ["secret", "import", file.to_str().unwrap(), "--leave", "aliases", "--allow-weak", "--yes"];
+    let seen = world.keyless(&options).run();
+    seen.ok();
+    for named in ["G_SECRET (line 1)", "N_SECRET (line 2)", "Q_SECRET (line 3)"] {
+        assert!(seen.errors().contains(named), "{}", seen.errors());
+    }
+    let expected = format!("{stays}ACME_KEY=@secret:personal/acme/key\n");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), expected);
+    let secrets = world.keyless(&["secret", "list", "--json"]).run().data();
+    assert_eq!(secrets["secrets"].as_array().unwrap().len(), 1, "{secrets}");
+}
+
 /// Broken off before the file was written: the second run finds the values in the vault, and goes on.
 #[test]
 fn a_second_run_finishes_what_a_first_one_began_and_overwrites_nothing() {

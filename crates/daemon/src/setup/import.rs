@@ -40,6 +40,10 @@ pub struct Wish {
     pub allow_weak: bool,
 }
 
+/// Why a line stays whose value is no more than a part of what its readers see.
+const COMPOSED: &str =
+    "is put together by whoever reads it (${…}, $(…), a command, $'…' or a backslash at its end)";
+
 /// What takes a value's place in its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leave {
@@ -64,6 +68,15 @@ pub struct Import {
 /// it is never taken out of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Overruled {
+    /// The variable.
+    pub variable: String,
+    /// Counted from one.
+    pub line: usize,
+}
+
+/// A line whose value looks like a secret's and is none as it stands: what shells or docker compose make of it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Composed {
     /// The variable.
     pub variable: String,
     /// Counted from one.
@@ -120,6 +133,7 @@ struct Found {
     value: Zeroizing<String>,
     line: Option<usize>,
     place: Option<Range<usize>>,
+    is_composed: bool,
 }
 
 impl Import {
@@ -136,6 +150,7 @@ impl Import {
                 value,
                 line: None,
                 place: None,
+                is_composed: false,
             });
             let mut import = Self::new(found.collect(), wish, proposer);
             import.in_lists = document.in_lists;
@@ -147,6 +162,7 @@ impl Import {
             value: one.value,
             line: Some(one.line),
             place: Some(one.place),
+            is_composed: one.is_composed,
         });
         let mut import = Self::new(found.collect(), wish, proposer);
         import.unread = read.unread;
@@ -165,6 +181,7 @@ impl Import {
             value: Zeroizing::new(value),
             line: None,
             place: None,
+            is_composed: false,
         });
         Self::new(found.collect(), wish, proposer)
     }
@@ -204,6 +221,14 @@ impl Import {
         overruled.filter_map(|Held { row, .. }| {
             Some(Overruled { variable: row.variable.clone(), line: row.line? })
         })
+    }
+
+    /// The lines that stay since what stands there is not the value that their readers have.
+    pub fn composed(&self) -> impl Iterator<Item = Composed> {
+        let why = Outcome::Skipped(COMPOSED.to_owned());
+        let composed = self.rows().filter(move |row| row.outcome == why);
+        composed
+            .filter_map(|row| Some(Composed { variable: row.variable.clone(), line: row.line? }))
     }
 
     /// What is known of each variable.
@@ -321,6 +346,9 @@ fn judge(found: &Found, wish: &Wish, proposer: &Proposer<'_>) -> (Option<Proposa
     if let Some(path) = wish.paths.get(&found.name) {
         proposal.path = path.clone();
     }
+    if found.is_composed {
+        return (Some(proposal), Outcome::Skipped(COMPOSED.to_owned()));
+    }
     if !wish.allow_weak && Weakness::of(found.value.as_bytes()).is_some() {
         return (
             Some(proposal),
@@ -404,6 +432,17 @@ mod tests {
             ("NPM_TOKEN", "has no real value (--allow-weak takes it)"),
         ];
         assert_eq!(told(&import(text, &wish)), rows(&expected));
+    }
+
+    #[test]
+    fn what_is_put_together_by_its_readers_stays() {
+        let text = "ACME_KEY=f3a9b7c5d1e8${NPM_TOKEN}f3a9b7c5d1e82460\nB_SECRET=$'f3a9b7c5d1e82460'\nC_SECRET=f3a9b7c5d1e82460\\\nf3a9\nD_SECRET='f3a9b7c5d1e8${B}'\n";
+        let wish = Wish { allow_weak: true, ..Wish::default() };
+        let import = import(text, &wish);
+        let composed: Vec<_> = import.composed().map(|one| (one.variable, one.line)).collect();
+        let expected = [("ACME_KEY", 1), ("B_SECRET", 2), ("C_SECRET", 3)];
+        assert_eq!(composed, expected.map(|(name, line)| (name.to_owned(), line)));
+        assert_eq!((import.count(&Outcome::New), &import.unread[..]), (1, &[4][..]));
     }
 
     #[test]

@@ -253,6 +253,8 @@ impl Looking<'_> {
             if let (Judged::Secret(proposal), false) = (judged, is_example) {
                 self.found.held_in.insert(path.to_owned());
                 match Weakness::of(one.value.as_bytes()) {
+                    // An import leaves it too.
+                    _ if one.is_composed => {}
                     None if is_overruled => {
                         let overruled = self.overruled.entry(path.to_owned()).or_default();
                         overruled.push((proposal, one.line));

@@ -32,6 +32,13 @@ pub(super) async fn run(ui: &Ui, args: ImportArgs) -> Result<ExitCode, Error> {
     for line in &import.unread {
         ui.warn(format!("line {line} can't be read; it stays as it is"));
     }
+    for one in import.composed() {
+        ui.warn(format!(
+            "{} (line {}) is put together by whoever reads it, so what stands there is not its value; it stays as it \
+             is. Add the whole value with keyless secret add, or write it in single quotes if it is meant literally",
+            one.variable, one.line
+        ));
+    }
     if import.in_lists > 0 {
         ui.warn(in_lists(import.in_lists));
     }
