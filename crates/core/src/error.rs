@@ -737,6 +737,10 @@ codes! {
     ValueRefused = "value_refused", "NL-E800", 422, Usage, Operator, false,
         "give the value as the service issued it, where it is kept",
         "The value can't be used as it is.";
+    /// A new value that is the one which the secret has.
+    ValueUnchanged = "value_unchanged", "NL-E800", 422, Usage, Operator, false,
+        "give the new value that its service issued; --allow-weak takes this one all the same",
+        "The value is the one that the secret has already, so nothing was rotated.";
     /// A value that looks like none, such as `changeme`.
     ValueWeak = "value_weak", "NL-E800", 422, Usage, Operator, false,
         "give the value as the service issued it, or say --allow-weak",

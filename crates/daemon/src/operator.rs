@@ -170,10 +170,11 @@ impl Operator {
         self.vault.set_metadata(path, before, metadata, entries).await.map(drop)
     }
 
-    /// Gives a secret a new value; gives the new version.
+    /// Gives a secret a new value; gives the new version. [`Code::ValueUnchanged`] for the one that it has.
     pub async fn rotate(&self, path: &SecretPath, value: Zeroizing<Vec<u8>>) -> Result<u32, Error> {
         let metadata = self.vault.show(path).await?.metadata;
         self.refuse_weak(path, &metadata, &value)?;
+        self.refuse_unchanged(path, &value).await?;
         self.refuse_dead(path, &metadata, &value).await?;
         let had = self.vault.versions(path).await?;
         let before = had.iter().find(|one| one.in_use).map(|one| one.version);
@@ -296,6 +297,14 @@ impl Operator {
             (None, FormatVerdict::Ok | FormatVerdict::Unknown) => return Ok(()),
         };
         Err(Error::with(Code::ValueWeak, SafeText::words(words)))
+    }
+
+    /// Whoever asked for another value would be told that there is one.
+    async fn refuse_unchanged(&self, path: &SecretPath, value: &[u8]) -> Result<(), Error> {
+        if self.weak_values == WeakValues::Refused && self.vault.keeps(path, value).await? {
+            return Err(Error::with(Code::ValueUnchanged, SafeText::default().and(path)));
+        }
+        Ok(())
     }
 
     /// Asks the service of a stored value whether it takes it; `user` for one that wants to know whose it is.

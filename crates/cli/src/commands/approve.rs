@@ -149,7 +149,7 @@ async fn settle(
 }
 
 fn is_of_what_was_typed(code: Code) -> bool {
-    matches!(code, Code::SecretExists | Code::ValueRefused | Code::ValueWeak)
+    matches!(code, Code::SecretExists | Code::ValueRefused | Code::ValueUnchanged | Code::ValueWeak)
 }
 
 async fn list(ui: &Ui, approver: &mut ApproverHandle) -> Result<ExitCode, Error> {

@@ -261,6 +261,17 @@ impl Vault {
         }
     }
 
+    /// Whether the store keeps just this value for the secret, for who is about to give it another: also where nobody is
+    /// given it any more.
+    pub async fn keeps(&self, path: &SecretPath, value: &[u8]) -> Result<bool, Error> {
+        let index = self.index().await?;
+        let secret = index.find(path)?;
+        if secret.current().is_none() {
+            return Ok(false);
+        }
+        Ok(self.open_local(path, secret, Binding::None).await?.value.is(value))
+    }
+
     /// What a source is asked with: its own credential, and the secrets that its settings name.
     pub(super) async fn supply(&self, router: &Router, source: &str) -> Result<Supply, Error> {
         let credential = match router.credential_of(source) {

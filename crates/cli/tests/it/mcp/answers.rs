@@ -105,6 +105,14 @@ fn a_rotation_takes_an_express_yes() {
         world.keyless(&["approve", &id, "--accept", "--value-stdin"]).stdin(value.as_str()).run();
     assert!(without.exits(2).errors().contains("--overwrite"), "{}", without.errors());
     let options = ["approve", &id, "--accept", "--overwrite", "--value-stdin"];
+    // What the secret has is no new value, and the agent is not told of one.
+    let present = world.canary.value();
+    let same = world.keyless(&options).stdin(present).run();
+    assert!(same.exits(2).errors().contains("has already"), "{}", same.errors());
+    assert_eq!(agent.status(&id), "pending");
+    let rotate = ["secret", "rotate", TOKEN, "--value-stdin"];
+    let same = world.keyless(&rotate).stdin(present).run();
+    assert!(same.exits(2).errors().contains("--allow-weak"), "{}", same.errors());
     world.keyless(&options).stdin(value.as_str()).run().ok();
     assert_eq!(agent.status(&id), "ok");
     let secrets = world.keyless(&["secret", "list", "--json"]).run().data();

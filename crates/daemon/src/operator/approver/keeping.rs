@@ -230,7 +230,7 @@ mod tests {
 
     async fn give(approver: &Approver, occasion: Occasion, to: &str) -> Result<(), Code> {
         let given = Given { to: vec![Destination::parse(to).unwrap()], ..Given::default() };
-        let value = Zeroizing::new(b"Qm7-xT4w9ZrK2bVp".to_vec());
+        let value = Zeroizing::new(format!("Qm7-xT4w9ZrK2bVp-{to}").into_bytes());
         approver.give(&path(), occasion, given, value).await.map_err(|error| error.code())
     }
 
