@@ -30,8 +30,8 @@ fn a_broker_that_hangs_is_told_to_each_tool_soon() {
         assert!(message.contains(&format!("from process {pid}")), "{tool}: {message}");
     }
     assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
-    let (word, remedy) = fresh.fault("secrets_list", &json!({}));
-    assert_eq!((word.as_str(), &remedy["actor"]), ("broker-hangs", &json!("user")));
+    let (told, remedy) = fresh.fault("secrets_list", &json!({}));
+    assert_eq!((told.as_str(), &remedy["actor"]), ("broker-hangs", &json!("user")));
     // Both go on with it once it does, and neither takes an answer that comes late for one to what it asks now.
     kill_process(process, Signal::CONT).unwrap();
     for agent in [&mut warm, &mut fresh] {
