@@ -262,6 +262,9 @@ pub struct Detail {
     /// The rule that stopped it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rule_id: Option<String>,
+    /// The secrets whose use was refused: named in the request, and not used.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub secrets_named: Vec<SecretPath>,
     /// Where the message came from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source_ip: Option<String>,

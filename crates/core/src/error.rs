@@ -8,14 +8,21 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::reply::SafeText;
+use crate::{path::SecretPath, reply::SafeText};
 
 /// An error as it may be shown to an agent: a code and words that can't hold a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
     code: Code,
     detail: SafeText,
+    beside: Option<Box<Beside>>,
+}
+
+/// What few errors say; apart, so that the others are small.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Beside {
     retry_after: Option<u64>,
+    about: Option<SecretPath>,
 }
 
 /// What to do about an error, and who can.
@@ -775,7 +782,7 @@ impl Error {
 
     /// An error with words about this case.
     pub fn with(code: Code, detail: SafeText) -> Self {
-        Self { code, detail, retry_after: None }
+        Self { code, detail, beside: None }
     }
 
     /// The stable code.
@@ -790,13 +797,28 @@ impl Error {
 
     /// After how many seconds the same call may work, where that is known.
     pub fn retry_after(&self) -> Option<u64> {
-        self.retry_after
+        self.beside.as_ref()?.retry_after
     }
 
     /// With the number of seconds after which the same call may work.
     #[must_use]
-    pub fn again_after(self, seconds: Option<u64>) -> Self {
-        Self { retry_after: seconds, ..self }
+    pub fn again_after(mut self, seconds: Option<u64>) -> Self {
+        if seconds.is_some() || self.beside.is_some() {
+            self.beside.get_or_insert_default().retry_after = seconds;
+        }
+        self
+    }
+
+    /// The secret whose use it is about, where it is about one's.
+    pub fn secret(&self) -> Option<&SecretPath> {
+        self.beside.as_ref()?.about.as_ref()
+    }
+
+    /// With the secret whose use it is about.
+    #[must_use]
+    pub fn about(mut self, secret: &SecretPath) -> Self {
+        self.beside.get_or_insert_default().about = Some(secret.clone());
+        self
     }
 
     /// One line: what happened, and where.

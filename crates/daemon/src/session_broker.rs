@@ -208,7 +208,8 @@ impl SessionBroker {
         let reason = reason.and(&request.authority).as_they_wrote(&request.path);
         let session = &self.agent.session_id;
         let wanted = WantedUse { session, path, policy, reason: &reason, deed: None };
-        if let Some(approval) = self.gate.pass(wanted).await? {
+        let passed = self.gate.pass(wanted).await.map_err(|error| error.about(path))?;
+        if let Some(approval) = passed {
             self.under_way.note_approved(request, path, approval);
         }
         Ok(())
@@ -293,7 +294,9 @@ impl Broker for SessionBroker {
         Box::pin(async move {
             if request.path.len() > MAX_SHOWN_PATH {
                 let words = "a person would have to judge it, and its path is too long to be shown";
-                return Err(Error::with(Code::RuleDenied, SafeText::words(words)));
+                return Err(
+                    Error::with(Code::RuleDenied, SafeText::words(words)).about(held.path())
+                );
             }
             let deed = SafeText::default().as_they_wrote(&request.method).and(" ");
             let deed = deed.and(&request.authority).as_they_wrote(&request.path);
@@ -305,7 +308,8 @@ impl Broker for SessionBroker {
                 reason: &reason,
                 deed: Some(deed.as_str()),
             };
-            let approval = self.gate.pass(wanted).await?.ok_or(Code::Internal)?;
+            let passed = self.gate.pass(wanted).await.map_err(|error| error.about(held.path()))?;
+            let approval = passed.ok_or(Code::Internal)?;
             Ok(Consent::to(held, approval))
         })
     }
@@ -364,7 +368,9 @@ impl Broker for SessionBroker {
             None => Some("policy"),
         };
         let rule = rule.map(str::to_owned);
-        draft.detail = Detail { method, path, note, kind, rule, ..Detail::default() };
+        let secrets_named = event.named;
+        draft.detail =
+            Detail { method, path, note, kind, rule, secrets_named, ..Detail::default() };
         self.log.append_soon(draft)
     }
 

@@ -138,6 +138,8 @@ pub struct Event {
     pub authority: Option<Authority>,
     /// The secrets that it was about.
     pub secrets: Vec<SecretPath>,
+    /// The secrets that it named and could not use.
+    pub named: Vec<SecretPath>,
     /// Why not, if not.
     pub code: Option<Code>,
     /// Words about this case.

@@ -87,6 +87,7 @@ fn event(subject: &Subject, error: &Error) -> Event {
         outcome,
         authority: subject.authority.clone(),
         secrets: Vec::new(),
+        named: error.secret().cloned().into_iter().collect(),
         code: Some(error.code()),
         note: error.detail().clone(),
         request: subject.request.clone(),

@@ -114,6 +114,7 @@ pub(crate) fn record(
         outcome: Outcome::Success,
         authority: Some(authority.clone()),
         secrets: Vec::new(),
+        named: Vec::new(),
         code: None,
         note: SafeText::words(note),
         request: None,

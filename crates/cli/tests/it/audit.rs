@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::{
     invocation::KEYLESS,
     schemas,
-    world::{ALLOWED, TOKEN, World},
+    world::{ALLOWED, TOKEN, VARIABLE, World},
 };
 
 #[test]
@@ -480,4 +480,30 @@ fn each_entry_says_which_profile_rules() {
     for entry in &log[begun..] {
         assert_eq!(entry["metadata"]["nl_profile"], "final", "{entry}");
     }
+}
+
+/// Why the token does not work is found by the token's path: no use of it, and yet about it.
+#[test]
+fn what_was_refused_a_secret_is_found_by_its_path() {
+    let mut world = World::with_store();
+    let origin = world.origin(ALLOWED);
+    world.add(TOKEN, &["--to", ALLOWED, "--env", VARIABLE, "--locations", "header"]).ok();
+    let script = format!(
+        "curl -sS -o /dev/null -d \"$TOKEN\" https://{ALLOWED}/body; \
+         curl -sS -o /dev/null -H \"X: $TOKEN\" http://{ALLOWED}/plain; true"
+    );
+    world.agent_sh(&script).run().ok();
+    assert!(origin.requests().is_empty());
+    let asked = ["audit", "query", "--secret", TOKEN, "--result", "denied", "--json"];
+    let found = world.keyless(&asked).run().data();
+    let entries = found["entries"].as_array().unwrap();
+    let codes: Vec<_> = entries.iter().map(|entry| entry["error_code"].as_str()).collect();
+    assert_eq!(codes, [Some("location_not_allowed"), Some("cleartext")], "{found}");
+    for entry in entries {
+        assert_eq!(entry["detail"]["secrets_named"], json!([TOKEN]), "{entry}");
+        assert_eq!(entry["secrets_used"], json!([]), "{entry}");
+    }
+    let other = ["audit", "query", "--secret", "team/api/other", "--json"];
+    assert_eq!(world.keyless(&other).run().data()["entries"], json!([]));
+    world.keyless(&["audit", "verify"]).run().ok();
 }

@@ -390,6 +390,7 @@ mod tests {
             request_id: Some("0a".repeat(16)),
             rule: Some("allow GET /**".to_owned()),
             rule_id: Some("NL-4-DENY-001".to_owned()),
+            secrets_named: vec![SecretPath::parse("a/b/c").unwrap()],
             source_ip: Some("127.0.0.1".to_owned()),
             threat_score: Some(30),
             bytes_received: Some(2),

@@ -141,6 +141,11 @@ fn push_detail(text: &mut String, draft: &Draft) {
     optional(text, "request_id", detail.request_id.as_deref());
     optional(text, "rule", detail.rule.as_deref());
     optional(text, "rule_id", detail.rule_id.as_deref());
+    if !detail.secrets_named.is_empty() {
+        text.push_str(",\"secrets_named\":[");
+        push_list(text, detail.secrets_named.iter().map(SecretPath::as_str));
+        text.push(']');
+    }
     optional(text, "source_ip", detail.source_ip.as_deref());
     number(text, "status", detail.status.map(u64::from));
     if let Some(stopped) = &detail.stopped {

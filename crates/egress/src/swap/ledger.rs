@@ -269,7 +269,7 @@ impl Ledger {
             _ => why,
         };
         let detail = if why.is_empty() { detail } else { detail.and(": ").and(why) };
-        Error::with(code, detail)
+        Error::with(code, detail).about(path)
     }
 }
 

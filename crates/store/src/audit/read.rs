@@ -133,6 +133,7 @@ impl AuditQuery {
         let Self { after, since, until, session, agent_uri, secret, correlation_id, .. } = self;
         let about = |secret: &SecretPath| {
             entry.secrets_used.contains(secret)
+                || entry.detail.secrets_named.contains(secret)
                 || entry.target.split(',').any(|path| path == secret.as_str())
         };
         after.is_none_or(|after| entry.sequence > after)
@@ -202,13 +203,15 @@ impl Values {
     }
 }
 
-/// That an entry is about a secret, or used it.
+/// That an entry is about a secret, used it, or named it where it could not be used.
 fn is_about(secret: &SecretPath, pool: &Pool, values: &mut Values) -> String {
     // A path has no comma, so that it is found whole in a target of several.
     let (whole, path) = (values.place(format!(",{secret},")), values.place(secret.as_str()));
     let target = format!("',' || {} || ','", pool.json_text("entry", "target"));
     let named = pool.has_text(&target, &whole);
-    format!("({named} OR {})", pool.json_lists("entry", "secrets_used", &path))
+    let used = pool.json_lists("entry", "secrets_used", &path);
+    let refused = pool.json_lists("entry", "detail.secrets_named", &path);
+    format!("({named} OR {used} OR {refused})")
 }
 
 fn length(entries: &[Entry]) -> u32 {

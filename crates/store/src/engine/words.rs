@@ -23,10 +23,13 @@ impl Pool {
         }
     }
 
-    /// That the JSON of a column has `text` in its list `field`.
+    /// That the JSON of a column has `text` in the list at `field`, such as `detail.secrets_named`.
     pub(crate) fn json_lists(&self, column: &str, field: &str, text: &str) -> String {
         match self {
-            Self::Postgres(_) => format!("jsonb_exists({column}::jsonb -> '{field}', {text})"),
+            Self::Postgres(_) => {
+                let field = field.replace('.', ",");
+                format!("coalesce(jsonb_exists({column}::jsonb #> '{{{field}}}', {text}), false)")
+            }
             Self::Sqlite(_) => format!(
                 "EXISTS (SELECT 1 FROM json_each({column}, '$.{field}') WHERE value = {text})"
             ),
