@@ -43,7 +43,7 @@ use keyless_core::{Code, Error, SafeText};
 use keyless_daemon::{
     AgreedConfig, Config, Leads, OlderBroker, Places, Store, check_place, ci, create_whole,
     path_unusable, read_variable, refuse_unset_clock,
-    vault::{EnvName, Vault},
+    vault::{EnvName, Factor, Vault},
 };
 
 use crate::{
@@ -277,10 +277,28 @@ async fn unlock_opened(
     store: Store,
     factor: &FactorArgs,
 ) -> Result<(Places, Vault), Error> {
-    let vault = keyless_daemon::open_vault(store, prompt::factor(factor)?).await?;
+    let vault = opened_vault(store, factor, || prompt::factor(factor)).await?;
     let config = have_agreed(&places, &vault, Config::load(&places.config_file())?, factor).await?;
     let vault = keyless_daemon::with_sources(vault, &places, &config)?;
     Ok((places, vault))
+}
+
+/// Opens the vault of `store`; who types what opens it may do so again where it was wrong.
+async fn opened_vault(
+    store: Store,
+    args: &FactorArgs,
+    mut factor: impl FnMut() -> Result<Factor, Error>,
+) -> Result<Vault, Error> {
+    let is_wrong = |code| {
+        matches!(code, Code::WrongFactor | Code::WrongPassphrase | Code::WrongRecoveryPhrase)
+    };
+    let mut tries = prompt::Tries::of(prompt::factor_file(args).is_none());
+    loop {
+        match keyless_daemon::open_vault(store.clone(), factor()?).await {
+            Err(error) if tries.again(&error, is_wrong) => {}
+            opened => return opened,
+        }
+    }
 }
 
 /// Has whoever opened the vault agree to where config.toml, sources.toml and the catalog lead values, where nobody has before: a

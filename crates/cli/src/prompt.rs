@@ -21,8 +21,36 @@ use crate::{
     visible::visible,
 };
 
+/// How often a person may type what turns out to be wrong.
+const TRIES: u8 = 3;
+
 /// The largest value, in bytes.
 const MAX_VALUE: usize = 64 * 1024;
+
+/// How often something that is typed is asked for, where it turns out to be wrong. Whoever goes on typing after that would
+/// type a secret into a shell, and into its history: what was typed by then is thrown away.
+pub(crate) struct Tries(u8);
+
+impl Tries {
+    /// What comes from a file would be wrong each time.
+    pub(crate) fn of(is_typed: bool) -> Self {
+        Self(if is_typed { TRIES } else { 0 })
+    }
+
+    /// Whether to ask once more, since `is_wrong` says that `error` is about what was typed; the person is told.
+    pub(crate) fn again(&mut self, error: &Error, is_wrong: impl Fn(Code) -> bool) -> bool {
+        if self.0 == 0 {
+            return false;
+        }
+        hidden::discard();
+        self.0 -= 1;
+        let again = self.0 > 0 && is_wrong(error.code());
+        if again {
+            Ui::fault(&error.message(), Some("type it again, or Ctrl-C to leave"));
+        }
+        again
+    }
+}
 
 /// The file that holds the passphrase, if one was named by option or environment.
 pub(crate) fn passphrase_file(factor: &FactorArgs) -> Option<PathBuf> {

@@ -232,6 +232,13 @@ pub(crate) struct ValueArgs {
     pub(crate) allow_weak: bool,
 }
 
+impl ValueArgs {
+    /// Whether a person is asked for it.
+    pub(crate) fn is_typed(&self) -> bool {
+        !self.value_stdin && self.from_file.is_none()
+    }
+}
+
 /// What is asked before a value is saved.
 #[derive(Clone, Copy, Debug, Default, Args)]
 pub(crate) struct SaveArgs {

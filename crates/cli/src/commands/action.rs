@@ -23,7 +23,7 @@ use keyless_daemon::{
 };
 use serde_json::Value;
 
-use super::{have_agreed, open_store};
+use super::{have_agreed, open_store, opened_vault};
 use crate::{
     args::{ActionCommand, ExecArgs, RouteArgs, SubmitArgs, TermArgs},
     prompt,
@@ -120,7 +120,7 @@ pub(super) async fn run(_: &Ui, command: ActionCommand) -> Result<ExitCode, Erro
 
 async fn open(terms: &TermArgs) -> Result<OwnActions, Error> {
     let (places, store) = open_store().await?;
-    let vault = keyless_daemon::open_vault(store, prompt::factor(&terms.factor)?).await?;
+    let vault = opened_vault(store, &terms.factor, || prompt::factor(&terms.factor)).await?;
     let file = Config::load(&places.config_file())?;
     let RouteArgs { connect_to, extra_root } = &terms.routes;
     let agreed = have_agreed(&places, &vault, file, &terms.factor).await?;

@@ -11,7 +11,7 @@ use keyless_daemon::{
     vault::{Manifest, SecretsFile},
 };
 
-use super::{config, have_agreed, open_store, other_version};
+use super::{config, have_agreed, open_store, opened_vault, other_version};
 use crate::{
     args::{FactorArgs, RouteArgs, RunArgs},
     prompt,
@@ -152,11 +152,15 @@ async fn open_session(
         return Ok(SessionHandle::Local(session, None));
     }
     let (_, store) = open_store().await?;
-    let factor = prompt::factor(&args.factor).map_err(|error| match error.code() {
-        Code::TerminalRequired => Error::with(Code::Locked, SafeText::words(why_it_asks(routed))),
-        _ => error,
-    })?;
-    let vault = keyless_daemon::open_vault(store, factor).await?;
+    let factor = || {
+        prompt::factor(&args.factor).map_err(|error| match error.code() {
+            Code::TerminalRequired => {
+                Error::with(Code::Locked, SafeText::words(why_it_asks(routed)))
+            }
+            _ => error,
+        })
+    };
+    let vault = opened_vault(store, &args.factor, factor).await?;
     let agreed = have_agreed(places, &vault, file, &args.factor).await?;
     let config = agreed.with_flags(connect_to, extra_root);
     let vault = Arc::new(keyless_daemon::with_sources(vault, places, &config)?);

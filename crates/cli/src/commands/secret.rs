@@ -71,21 +71,30 @@ async fn add(ui: &Ui, args: AddArgs) -> Result<(), Error> {
         ui.warn("no --to HOST: no request can carry this secret; `keyless exec` and NL actions can use it");
     }
     let vault = Arc::new(vault);
-    let given = args.value.value_stdin || args.value.from_file.is_some();
-    let value = match (local, args.honeypot && !given) {
-        (false, _) => None,
-        (true, true) => Some(keyless_daemon::decoy(&args.path, &metadata)?),
-        (true, false) => Some(prompt::value(ui, &args.value)?),
-    };
-    let is_short = value.as_deref().is_some_and(|value| !keyless_daemon::is_looked_for(value));
-    let narrowed = if args.rule.locations.is_empty() {
-        narrow(&places, &vault, &args.path, &mut metadata, value.as_deref().map(Vec::as_slice))?
-    } else {
-        None
-    };
     let operator = operator(Arc::clone(&vault), args.value.allow_weak);
     let operator = operator.checking(&places, when(args.save));
-    ui.wait("Saving", Box::pin(operator.add(&args.path, metadata.clone(), value))).await?;
+    let is_decoy = args.honeypot && args.value.is_typed();
+    let mut tries = prompt::Tries::of(local && !is_decoy && args.value.is_typed());
+    let said = metadata;
+    let (metadata, narrowed, is_short) = loop {
+        let mut metadata = said.clone();
+        let value = match (local, is_decoy) {
+            (false, _) => None,
+            (true, true) => Some(keyless_daemon::decoy(&args.path, &metadata)?),
+            (true, false) => Some(prompt::value(ui, &args.value)?),
+        };
+        let is_short = value.as_deref().is_some_and(|value| !keyless_daemon::is_looked_for(value));
+        let narrowed = if args.rule.locations.is_empty() {
+            narrow(&places, &vault, &args.path, &mut metadata, value.as_deref().map(Vec::as_slice))?
+        } else {
+            None
+        };
+        let adding = Box::pin(operator.add(&args.path, metadata.clone(), value));
+        match ui.wait("Saving", adding).await {
+            Err(error) if tries.again(&error, is_wrong_value) => {}
+            added => break added.map(|()| (metadata, narrowed, is_short))?,
+        }
+    };
     warn_of_short(ui, is_short);
     remark(ui, &places, &args.path, &metadata, &vault.list().await?);
     let words = format!("Added {}.\n{}", args.path, narrowed.unwrap_or_default());
@@ -198,6 +207,11 @@ fn when(save: SaveArgs) -> CheckWhen {
     if save.check { CheckWhen::Always } else { CheckWhen::AsConfigured }
 }
 
+/// Whether another value may be taken.
+fn is_wrong_value(code: Code) -> bool {
+    matches!(code, Code::ValueRefused | Code::ValueWeak)
+}
+
 fn warn_of_short(ui: &Ui, is_short: bool) {
     if is_short {
         ui.warn("a value of under 4 bytes is not looked for in what actions give back: it would be found in every text");
@@ -207,13 +221,19 @@ fn warn_of_short(ui: &Ui, is_short: bool) {
 async fn rotate(ui: &Ui, args: RotateArgs) -> Result<(), Error> {
     let (places, vault) = unlock_with(&args.path, &args.factor).await?;
     let vault = Arc::new(vault);
-    let value = prompt::value(ui, &args.value)?;
-    let is_short = !keyless_daemon::is_looked_for(&value);
     let known = vault.show(&args.path).await?;
     let kept_at = vault.kept_at(&known);
     let operator = operator(Arc::clone(&vault), args.value.allow_weak);
     let operator = operator.checking(&places, when(args.save));
-    let version = ui.wait("Saving", Box::pin(operator.rotate(&args.path, value))).await?;
+    let mut tries = prompt::Tries::of(args.value.is_typed());
+    let (version, is_short) = loop {
+        let value = prompt::value(ui, &args.value)?;
+        let is_short = !keyless_daemon::is_looked_for(&value);
+        match ui.wait("Saving", Box::pin(operator.rotate(&args.path, value))).await {
+            Err(error) if tries.again(&error, is_wrong_value) => {}
+            rotated => break (rotated?, is_short),
+        }
+    };
     let has_date = |secret: &Secret| secret.metadata.upkeep.expires_at.is_some();
     if has_date(&known) && !has_date(&vault.show(&args.path).await?) {
         ui.warn("the old value's date is forgotten; keyless secret set --expires DATE gives the new one's");

@@ -15,7 +15,7 @@ use keyless_daemon::{
 use serde_json::json;
 use zeroize::Zeroizing;
 
-use super::{have_agreed, older_broker, open_store, other_version};
+use super::{have_agreed, older_broker, open_store, opened_vault, other_version};
 use crate::{args::UnlockArgs, prompt, ui::Ui};
 
 pub(super) async fn run(ui: &Ui, args: UnlockArgs) -> Result<ExitCode, Error> {
@@ -34,18 +34,22 @@ pub(super) async fn run(ui: &Ui, args: UnlockArgs) -> Result<ExitCode, Error> {
     {
         return Ok(unlocked_already(ui, status, args.window));
     }
-    let (word, factor) = if args.recovery {
-        ("recovery", prompt::recovery_phrase()?)
-    } else if let Some(file) = &args.factor.keyfile {
-        prompt::keyfile(file)?;
-        // The broker runs elsewhere; the file itself goes nowhere.
-        let file = absolute_paths(Some(file.as_path())).remove(0);
-        ("keyfile", Zeroizing::new(file.to_string_lossy().into_owned()))
-    } else {
-        ("passphrase", prompt::passphrase(&args.factor)?)
+    let (mut word, mut factor) = ("", Zeroizing::default());
+    let given = || {
+        (word, factor) = if args.recovery {
+            ("recovery", prompt::recovery_phrase()?)
+        } else if let Some(file) = &args.factor.keyfile {
+            prompt::keyfile(file)?;
+            // The broker runs elsewhere; the file itself goes nowhere.
+            let file = absolute_paths(Some(file.as_path())).remove(0);
+            ("keyfile", Zeroizing::new(file.to_string_lossy().into_owned()))
+        } else {
+            ("passphrase", prompt::passphrase(&args.factor)?)
+        };
+        factor_of(word, factor.clone())
     };
     // Tried here, so that a wrong one is told at once.
-    let vault = keyless_daemon::open_vault(store, factor_of(word, factor.clone())?).await?;
+    let vault = opened_vault(store, &args.factor, given).await?;
     let config = have_agreed(&places, &vault, config, &args.factor).await?;
     if let Some(status) = open {
         return Ok(unlocked_already(ui, &status, args.window));

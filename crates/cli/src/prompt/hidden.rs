@@ -11,7 +11,9 @@ use std::{
     time::Duration,
 };
 
-use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
+use rustix::termios::{
+    LocalModes, OptionalActions, QueueSelector, Termios, tcflush, tcgetattr, tcsetattr,
+};
 use zeroize::Zeroizing;
 
 /// Longer than any passphrase or value that a person types or pastes, in bytes.
@@ -35,6 +37,13 @@ pub(super) fn leave() -> io::Error {
     let own = rustix::process::getpid();
     let _ = rustix::process::kill_process(own, rustix::process::Signal::INT);
     io::ErrorKind::Interrupted.into()
+}
+
+/// Throws away what was typed and nobody has read.
+pub(super) fn discard() {
+    if let Ok(terminal) = OpenOptions::new().read(true).write(true).open("/dev/tty") {
+        let _ = tcflush(&terminal, QueueSelector::IFlush);
+    }
 }
 
 /// Shows `text` on a screen of its own, which leaves no trace in what can be scrolled back to, until a line ends or is

@@ -284,3 +284,30 @@ fn an_error_names_the_place_and_what_helps() {
     fs::set_permissions(&key, Permissions::from_mode(0o640)).unwrap();
     world.keyless(&placeholders).run().ok();
 }
+
+/// What follows a slip at a terminal is typed once more, and into no shell.
+#[test]
+fn what_is_mistyped_is_asked_for_again() {
+    let world = World::with_store();
+    let passphrase = fs::read_to_string(world.operator_file("passphrase")).unwrap();
+    let (passphrase, value) = (passphrase.trim(), world.canary.value());
+    let add = ["secret", "add", TOKEN, "--to", "api.test"];
+    let script = format!(
+        "expect('Passphrase: '); say('mistyped words\\n'); expect('type it again'); expect('Passphrase: ')\n\
+         say({passphrase:?} + '\\n'); expect('Value (not shown): '); say('short\\n'); expect('type it again')\n\
+         expect('Value (not shown): '); say({value:?} + '\\n'); expect('Added'); finish(code=0)"
+    );
+    at_a_terminal(&world, world.keyless(&add).without_passphrase(), &script);
+    // Not for ever; and what was typed ahead by then is gone.
+    let shell = "stty -echo; \"$@\"; read -r -t 1 line; echo \"left: [$line]\"; exit 5";
+    let reveal = ["bash", "-c", shell, "bash", KEYLESS, "secret", "reveal", TOKEN];
+    let script = "for _ in range(2):\n    expect('Passphrase: '); say('mistyped words\\n'); expect('type it again')\n\
+                  expect('Passphrase: '); say('mistyped words\\na value\\n'); expect('left: []'); finish(code=5)";
+    at_a_terminal(&world, world.keyless(&[]).without_passphrase().instead(&reveal), script);
+    // A file would be as wrong each time.
+    world.home.write("operator/wrong", "another passphrase\n").unwrap();
+    let file = world.operator_file("wrong");
+    let list = ["secret", "versions", TOKEN, "--passphrase-file", file.to_str().unwrap()];
+    let errors = world.keyless(&list).run().exits(5).errors();
+    assert_eq!(errors.matches("error:").count(), 1, "{errors}");
+}
