@@ -25,9 +25,9 @@ pub(crate) struct RuleArgs {
     /// Where it is swapped: header, basic, path, query, body, password of a database (these when absent), websocket
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_location)]
     pub(crate) locations: Vec<Location>,
-    /// How often it may stand in one request
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) max_occurrences: Option<u32>,
+    /// How often it may stand in one request; none takes the limit back
+    #[arg(long, value_name = "N", value_parser = parse_most)]
+    pub(crate) max_occurrences: Option<MostWord>,
     /// What happens to the placeholder toward another host that is read
     #[arg(long, value_name = "WHAT")]
     pub(crate) on_foreign: Option<OnForeignWord>,
@@ -52,6 +52,22 @@ pub(crate) enum HostWord {
     None,
 }
 
+/// `--env-form`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum FormWord {
+    Form(EnvForm),
+    /// The placeholder alone.
+    None,
+}
+
+/// `--max-occurrences`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MostWord {
+    /// There is no limit.
+    None,
+    Most(u32),
+}
+
 /// `--on-foreign`.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum OnForeignWord {
@@ -74,6 +90,21 @@ fn parse_host(word: &str) -> Result<HostWord, DestinationError> {
     match word {
         "none" => Ok(HostWord::None),
         host => Destination::parse(host).map(HostWord::Host),
+    }
+}
+
+fn parse_form(word: &str) -> Result<FormWord, EnvFormError> {
+    match word {
+        "none" => Ok(FormWord::None),
+        form => EnvForm::parse(form).map(FormWord::Form),
+    }
+}
+
+fn parse_most(word: &str) -> Result<MostWord, &'static str> {
+    match word.parse() {
+        _ if word == "none" => Ok(MostWord::None),
+        Ok(most) if most > 0 => Ok(MostWord::Most(most)),
+        _ => Err("a number from 1 on, or none"),
     }
 }
 

@@ -311,3 +311,14 @@ fn what_is_mistyped_is_asked_for_again() {
     let errors = world.keyless(&list).run().exits(5).errors();
     assert_eq!(errors.matches("error:").count(), 1, "{errors}");
 }
+
+#[test]
+fn a_limit_that_was_set_is_taken_back() {
+    let world = World::with_token();
+    let set =
+        |most: &str| world.keyless(&["secret", "set", TOKEN, "--max-occurrences", most]).run();
+    assert!(set("2").ok().contains("max_occurrences: none -> 2"));
+    assert!(set("none").ok().contains("max_occurrences: 2 -> none"));
+    let errors = set("0").exits(2).errors();
+    assert!(errors.contains("a number from 1 on, or none"), "{errors}");
+}

@@ -6,8 +6,8 @@ use keyless_core::{Code, Destination, EgressRule, Error, Locations, Otherwise, S
 use keyless_daemon::vault::{EnvName, LookAlikeShape, Metadata, PlaceholderShape, SourceConfig};
 
 use crate::args::{
-    DayWord, GrantWord, HostWord, InjectionWord, RuleArgs, SealingWord, SignerWord, SwitchWord,
-    UpkeepArgs, UseArgs,
+    DayWord, GrantWord, HostWord, InjectionWord, MostWord, RuleArgs, SealingWord,
+    SignerWord, SwitchWord, UpkeepArgs, UseArgs,
 };
 use crate::commands::variable_named;
 
@@ -102,8 +102,10 @@ fn changed_rule(rule: Option<EgressRule>, args: &RuleArgs) -> Result<Option<Egre
     if !args.locations.is_empty() {
         rule.locations = args.locations.iter().copied().collect::<Locations>();
     }
-    if args.max_occurrences.is_some() {
-        rule.max_occurrences = args.max_occurrences;
+    match args.max_occurrences {
+        Some(MostWord::Most(most)) => rule.max_occurrences = Some(most),
+        Some(MostWord::None) => rule.max_occurrences = None,
+        None => {}
     }
     if let Some(word) = args.on_foreign {
         rule.on_foreign = word.into();
