@@ -62,7 +62,7 @@ pub(crate) use self::{
     overview::grouped,
     person::{AnswerWord, ApproveArgs, UiArgs, WebArgs},
     revoke::RevokeArgs,
-    rule::{HostWord, MostWord, RuleArgs, SwitchWord},
+    rule::{FormWord, HostWord, MostWord, RuleArgs, SwitchWord},
     secret::{
         AddArgs, PurgeArgs, RemoveArgs, RestoreArgs, RevealArgs, RotateArgs, SaveArgs,
         SecretCheckArgs, SecretCommand, SetArgs, ValidateArgs, ValueArgs, VersionsArgs,

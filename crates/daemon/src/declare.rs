@@ -1,13 +1,14 @@
-//! Adds a path to a project's manifest, once a person has registered it. The agent's side does that, with the agent's
-//! rights, as it reads the manifest; comments and order stay.
+//! Changes which paths a project's manifest declares: one is added once a person has registered it, and one takes another's
+//! place once a person has put its variable's value there. The first is done by the agent's side, with the agent's rights, as it
+//! reads the manifest; comments and order stay.
 
 use std::{io, path::Path};
 
-use keyless_core::SecretPath;
+use keyless_core::{Error, SecretPath};
 use keyless_vault::{Manifest, read_settings_text};
-use toml_edit::{Array, DocumentMut, Item, Value};
+use toml_edit::{Array, DocumentMut, Item, TableLike, Value};
 
-use crate::whole_file::rewrite_whole;
+use crate::{places::unusable, whole_file::rewrite_whole};
 
 /// Declares `path` as optional in the manifest of the project that `folder` lies in. Nothing changes where there is
 /// no manifest, or it declares the path already. Blocks.
@@ -26,6 +27,44 @@ fn with_path(text: &str, path: &SecretPath) -> Option<String> {
     let mut document: DocumentMut = text.parse().ok()?;
     let list = document.entry("optional").or_insert(Item::Value(Value::Array(Array::new())));
     append(list.as_array_mut()?, path.as_str().into());
+    Some(document.to_string())
+}
+
+/// Declares `new` in the place of `old` in the manifest of the project at `project`; says whether that changed it. Blocks.
+pub fn declare_instead(project: &Path, old: &SecretPath, new: &SecretPath) -> Result<bool, Error> {
+    let file = project.join(".keyless/secrets.toml");
+    let Some(text) = with_instead(&Manifest::text_of(project)?, old, new) else {
+        return Ok(false);
+    };
+    rewrite_whole(&file, text.as_bytes()).map_err(|error| unusable(&file, &error))?;
+    Ok(true)
+}
+
+/// The manifest with `new` wherever `old` stood; nothing when it does not declare `old`, or the text can't be edited.
+fn with_instead(text: &str, old: &SecretPath, new: &SecretPath) -> Option<String> {
+    if !Manifest::parse(text).ok()?.declares(old) {
+        return None;
+    }
+    let mut document: DocumentMut = text.parse().ok()?;
+    for list in ["required", "optional"] {
+        let Some(list) = document.get_mut(list).and_then(Item::as_array_mut) else { continue };
+        let is_there = list.iter().any(|one| one.as_str() == Some(new.as_str()));
+        let place = list.iter().position(|one| one.as_str() == Some(old.as_str()));
+        match place {
+            Some(at) if is_there => drop(list.remove(at)),
+            Some(at) => drop(list.replace(at, new.as_str())),
+            None => {}
+        }
+    }
+    for tables in ["secret", "overrides"] {
+        let tables = document.get_mut(tables).and_then(Item::as_table_like_mut);
+        let Some(tables): Option<&mut dyn TableLike> = tables else { continue };
+        if let Some(entry) = tables.remove(old.as_str())
+            && !tables.contains_key(new.as_str())
+        {
+            tables.insert(new.as_str(), entry);
+        }
+    }
     Some(document.to_string())
 }
 
@@ -56,6 +95,24 @@ mod tests {
         if let Some(after) = after {
             assert!(Manifest::parse(after).unwrap().declares(&path));
         }
+    }
+
+    #[test]
+    fn a_path_takes_anothers_place_wherever_that_stood() {
+        let [old, new] = ["team/a/b", "shop/a/b"].map(|path| SecretPath::parse(path).unwrap());
+        let instead = |text: &str| with_instead(text, &old, &new);
+        let before = "# ours\nrequired = [\n    \"team/a/b\", # needed\n    \"team/c/d\",\n]\n\n# A: .env\n[secret.\"team/a/b\"]\nenv_var = \"A\"\n\n[secret.\"team/c/d\"]\nenv_var = \"C\"\n\n[overrides.\"team/a/b\"]\napprove_on_use = \"session\"\n";
+        assert_eq!(instead(before), Some(before.replace("team/a/b", "shop/a/b")));
+        assert_eq!(
+            instead("required = [\"shop/a/b\"]\noptional = [\"team/a/b\"]\n").as_deref(),
+            Some("required = [\"shop/a/b\"]\noptional = [\"shop/a/b\"]\n")
+        );
+        assert_eq!(
+            instead("required = [\"shop/a/b\", \"team/a/b\"]\n").as_deref(),
+            Some("required = [\"shop/a/b\"]\n")
+        );
+        assert_eq!(instead("required = [\"team/c/d\"]\n"), None);
+        assert_eq!(instead("required = ["), None);
     }
 
     #[test]

@@ -26,6 +26,21 @@ pub async fn project_inventory(
     Ok(files.merged(&Vault::list_unverified(store).await?))
 }
 
+/// The variables of the project at `project`, with the path that it declares for each. One that two of its paths want is
+/// left out. Fails as [`project_inventory`] does.
+pub async fn declared_variables(
+    places: &Places,
+    store: &Store,
+    project: &Path,
+) -> Result<BTreeMap<String, SecretPath>, Error> {
+    let mut found: BTreeMap<String, Option<SecretPath>> = BTreeMap::new();
+    for (path, row) in project_inventory(places, store, project).await?.rows {
+        let Some(name) = row.env else { continue };
+        found.entry(name.to_string()).and_modify(|path| *path = None).or_insert(Some(path));
+    }
+    Ok(found.into_iter().filter_map(|(name, path)| Some((name, path?))).collect())
+}
+
 /// How often a person is asked in the project around `folder`, of each of these `secrets` that it declares; nothing of
 /// others, and nothing outside of projects. Fails as [`project_inventory`] does where a file can't be read.
 pub async fn asked_in_project(

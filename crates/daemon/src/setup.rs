@@ -5,6 +5,7 @@
 //! Words for people are the command line's. Source: reference/secrets.md, 16 and 20 (44-47, 63-70).
 
 mod aliases;
+mod carrying;
 mod document;
 mod import;
 mod manifest;
@@ -18,6 +19,7 @@ mod values;
 
 pub use self::{
     aliases::{AliasUse, KnownPaths, aliases_in, carries_variables},
+    carrying::{Login, uncarried},
     import::{Composed, Import, ImportRow, Leave, Outcome, Overruled, Wish, is_document},
     manifest::{Existing, write as write_manifest},
     propose::{Judged, Proposal, Proposer},

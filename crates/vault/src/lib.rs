@@ -56,8 +56,8 @@ pub use crate::{
         Entry, Fault, IndexFile, Inventory, InventoryFile, Manifest, Origin, Override, Row,
     },
     metadata::{
-        Compromise, EnvName, EnvNameError, LookAlikeShape, Metadata, PlaceholderShape, Retention,
-        SourceConfig,
+        Compromise, EnvForm, EnvFormError, EnvName, EnvNameError, LookAlikeShape, Metadata,
+        PlaceholderShape, Retention, SourceConfig,
     },
     moment::{LOOK, Moment},
     plain_file::{PlainFile, read_settings, read_settings_text},

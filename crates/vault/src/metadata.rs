@@ -31,6 +31,9 @@ pub struct Metadata {
     /// The environment variable in which a session finds the placeholder.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub env: Option<EnvName>,
+    /// What stands around the placeholder in there; the placeholder alone, where nothing is said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub env_form: Option<EnvForm>,
     /// Where the value is kept.
     pub source: SourceConfig,
     /// What the placeholder looks like.
@@ -161,6 +164,26 @@ pub enum EnvNameError {
     TooLong,
 }
 
+/// What stands around a placeholder in its variable, which `{}` marks: `postgres://app:{}@db.example.com/app`, for a program
+/// that reads the whole address. Nothing of it is secret.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct EnvForm(String);
+
+/// Why a text is not an [`EnvForm`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EnvFormError {
+    /// Line ends and the like.
+    #[error("a variable's form has no control characters")]
+    BadCharacter,
+    /// None, or more than one.
+    #[error("a variable's form has the mark {{}} once, where the placeholder stands")]
+    NoMark,
+    /// Longer than any address we know.
+    #[error("a variable's form has at most 2048 bytes")]
+    TooLong,
+}
+
 impl Metadata {
     /// The version of the stored form.
     pub const FORMAT: u32 = 1;
@@ -277,6 +300,49 @@ impl From<LookAlikeShape> for RawLookAlike {
     }
 }
 
+impl EnvForm {
+    /// What marks the placeholder's place.
+    pub const MARK: &str = "{}";
+
+    /// Parses a form.
+    pub fn parse(text: &str) -> Result<Self, EnvFormError> {
+        if text.len() > 2048 {
+            return Err(EnvFormError::TooLong);
+        }
+        if text.chars().any(char::is_control) {
+            return Err(EnvFormError::BadCharacter);
+        }
+        if text.matches(Self::MARK).count() != 1 {
+            return Err(EnvFormError::NoMark);
+        }
+        Ok(Self(text.to_owned()))
+    }
+
+    /// As it was parsed.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The variable's text, with the placeholder in its place.
+    pub fn around(&self, placeholder: &str) -> String {
+        self.0.replacen(Self::MARK, placeholder, 1)
+    }
+}
+
+impl TryFrom<String> for EnvForm {
+    type Error = EnvFormError;
+
+    fn try_from(text: String) -> Result<Self, EnvFormError> {
+        Self::parse(&text)
+    }
+}
+
+impl From<EnvForm> for String {
+    fn from(form: EnvForm) -> Self {
+        form.0
+    }
+}
+
 impl EnvName {
     /// Parses a variable's name.
     pub fn parse(text: &str) -> Result<Self, EnvNameError> {
@@ -347,6 +413,7 @@ mod tests {
         let metadata = Metadata {
             egress: Some(EgressRule::to(vec![Destination::parse("api.github.com").unwrap()])),
             env: Some(EnvName::parse("GITHUB_TOKEN").unwrap()),
+            env_form: Some(EnvForm::parse("https://ci:{}@api.github.com").unwrap()),
             source: SourceConfig::Env { variable: EnvName::parse("GH").unwrap() },
             placeholder: PlaceholderShape::LookAlike(LookAlikeShape::new("ghp_", 40).unwrap()),
             description: Some("CI".to_owned()),
@@ -359,7 +426,7 @@ mod tests {
         };
         let stored = concat!(
             r#"{"egress":{"to":["api.github.com"],"locations":["basic","body","header","#,
-            r#""password","path","query"],"on_foreign":"pass"},"env":"GITHUB_TOKEN","source":{"env":{"variable":"#,
+            r#""password","path","query"],"on_foreign":"pass"},"env":"GITHUB_TOKEN","env_form":"https://ci:{}@api.github.com","source":{"env":{"variable":"#,
             r#""GH"}},"placeholder":{"look-alike":{"prefix":"ghp_","length":40}},"#,
             r#""description":"CI","approve_on_use":"per-call","upkeep":{"rotate_every_days":90},"#,
             r#""retention":{"keep_versions":3}}"#
@@ -386,6 +453,15 @@ mod tests {
         }
         let later = Metadata::from_stored(2, "{}").unwrap_err();
         assert_eq!(later.code(), Code::KeylessOutdated);
+    }
+
+    #[test]
+    fn a_form_has_one_place_for_the_placeholder() {
+        let form = EnvForm::parse("postgres://app:{}@db.test/app").unwrap();
+        assert_eq!(form.around("kloak_X"), "postgres://app:kloak_X@db.test/app");
+        for bad in ["", "postgres://db.test", "{}{}", "a{}\nb"] {
+            assert!(EnvForm::parse(bad).is_err(), "{bad:?}");
+        }
     }
 
     #[test]

@@ -57,7 +57,9 @@ pub(crate) struct ImportArgs {
 pub(crate) enum LeaveWord {
     /// @secret:PATH: `keyless run` resolves it in a variable that it inherits, not in a file that a program reads.
     Aliases,
-    /// Nothing.
+    /// `# NAME=@secret:PATH`, a comment: a shell that reads the file (`. ./.env`) keeps what keyless run put into the variable.
+    Comments,
+    /// Nothing: whoever reads the file finds the variable empty.
     Empty,
     /// The values: the file stays as it is, and keyless run shows it.
     Values,

@@ -2,6 +2,7 @@
 
 use clap::{Args, ValueEnum};
 use keyless_core::{Destination, DestinationError, Location, OnForeign};
+use keyless_daemon::vault::{EnvForm, EnvFormError};
 
 use super::UseArgs;
 
@@ -22,6 +23,9 @@ pub(crate) struct RuleArgs {
     /// The variable that holds the placeholder; or none
     #[arg(long, value_name = "NAME")]
     pub(crate) env: Option<String>,
+    /// What stands around the placeholder in the variable, such as postgres://app:{}@db.example.com/app; or none
+    #[arg(long, value_name = "FORM", value_parser = parse_form)]
+    pub(crate) env_form: Option<FormWord>,
     /// Where it is swapped: header, basic, path, query, body, password of a database (these when absent), websocket
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_location)]
     pub(crate) locations: Vec<Location>,

@@ -329,6 +329,7 @@ fn describe(SecretRow { secret, state, asks, .. }: &SecretRow) -> Value {
     let Metadata {
         egress,
         env,
+        env_form,
         source,
         placeholder,
         description,
@@ -343,6 +344,7 @@ fn describe(SecretRow { secret, state, asks, .. }: &SecretRow) -> Value {
     json!({
         "path": secret.path,
         "env": env,
+        "env_form": env_form,
         "to": rule.map(|rule| &rule.to),
         "locations": rule.map(|rule| rule.locations),
         "max_occurrences": rule.and_then(|rule| rule.max_occurrences),

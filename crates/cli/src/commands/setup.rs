@@ -54,6 +54,13 @@ struct Came {
     data: Value,
 }
 
+/// Whose word a manifest is: one that this setting up wrote is changed by it too.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Written {
+    ByOthers,
+    BySetup,
+}
+
 impl<'u> Setup<'u> {
     fn new(ui: &'u Ui, args: SetupArgs) -> Result<Self, Error> {
         let root = args.root.clone().unwrap_or_else(|| PathBuf::from("."));
@@ -95,7 +102,9 @@ impl<'u> Setup<'u> {
             if !self.args.scan_only {
                 state.note(step, StepStatus::InProgress)?;
             }
-            let came = self.step(step, &found, proposer).await?;
+            let is_ours = state.is_done(Step::Manifest);
+            let manifest = if is_ours { Written::BySetup } else { Written::ByOthers };
+            let came = self.step(step, &found, proposer, manifest).await?;
             self.tell(step, &came);
             if !self.args.scan_only {
                 state.note(step, came.status)?;
@@ -126,12 +135,18 @@ impl<'u> Setup<'u> {
         }
     }
 
-    async fn step(&self, step: Step, found: &Scan, proposer: &Proposer<'_>) -> Result<Came, Error> {
+    async fn step(
+        &self,
+        step: Step,
+        found: &Scan,
+        proposer: &Proposer<'_>,
+        manifest: Written,
+    ) -> Result<Came, Error> {
         match step {
             Step::Scan => Ok(scanned(found)),
             Step::Propose => Ok(self.proposed(found, proposer)),
             Step::Manifest => self.manifest(found),
-            Step::Provision => Box::pin(provision::run(self, found)).await,
+            Step::Provision => Box::pin(provision::run(self, found, manifest)).await,
             Step::Doctor => self.examined().await,
         }
     }

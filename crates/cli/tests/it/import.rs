@@ -184,6 +184,60 @@ fn an_overruled_line_is_told_before_and_after() {
     std::fs::remove_file(file).unwrap();
 }
 
+/// An ordinary application reads the whole address: what stands for the password stands in it, and a shell that reads the file
+/// leaves it there.
+#[test]
+fn an_addresss_password_is_the_secret_and_programs_find_the_address() {
+    let world = World::with_store();
+    let (password, other) = (value(&world), value(&world));
+    let encoded = password.replace('/', "%2F").replace('+', "%2B").replace('@', "%40");
+    let text = format!(
+        "PORT=1\nexport DATABASE_URL='postgres://app:{encoded}@db.example.com/shop'  # ours\n\
+         REDIS_URL=redis://app:{other}@cache.example.com:6379\nJWT_SECRET={other}\n"
+    );
+    let file = world.home.write("work/.env", text).unwrap();
+    let options =
+        ["secret", "import", file.to_str().unwrap(), "--leave", "comments", "--yes", "--json"];
+    let seen = world.keyless(&options).run();
+    let data = seen.data();
+    assert_eq!(data["imported"], json!(3), "{data}");
+    let of = |name: &str| {
+        let rows = data["variables"].as_array().unwrap();
+        rows.iter().find(|row| row["variable"] == name).unwrap()
+    };
+    let database = of("DATABASE_URL");
+    assert_eq!(database["to"], json!(["db.example.com:5432"]), "{database}");
+    assert_eq!(database["uncarried"], json!(null), "{database}");
+    let why = |name: &str| of(name)["uncarried"].as_str().unwrap().to_owned();
+    assert!(why("REDIS_URL").contains("an address for Redis"), "{data}");
+    assert!(why("JWT_SECRET").contains("signs or encrypts"), "{data}");
+    let path = database["path"].as_str().unwrap();
+    assert_eq!(
+        std::fs::read_to_string(&file).unwrap(),
+        format!(
+            "PORT=1\n# export DATABASE_URL=@secret:{path}  # ours\n# REDIS_URL=@secret:{}\n# JWT_SECRET=@secret:{}\n",
+            of("REDIS_URL")["path"].as_str().unwrap(),
+            of("JWT_SECRET")["path"].as_str().unwrap()
+        )
+    );
+    let shown = world.keyless(&["secret", "show", path, "--json"]).run().data();
+    assert_eq!(shown["env_form"], "postgres://app:{}@db.example.com/shop", "{shown}");
+    assert_eq!(shown["locations"], json!(["password"]), "{shown}");
+    let found = world.agent_sh("set -a; . ./.env; echo $DATABASE_URL; echo $PORT").run().ok();
+    let (begin, rest) = found.split_once("kloak_").unwrap();
+    assert_eq!((begin, &rest[26..]), ("postgres://app:", "@db.example.com/shop\n1\n"), "{found}");
+    // Back in the file, it is what the store has; and the form is taken back as it was given.
+    let text = format!("DATABASE_URL=postgres://app:{encoded}@db.example.com/shop\n");
+    std::fs::write(&file, text).unwrap();
+    let again = world.keyless(&options).run().data();
+    assert_eq!(states(&again)[0].1, "present", "{again}");
+    world.keyless(&["secret", "set", path, "--env-form", "none"]).run().ok();
+    let bare = world.agent_sh("echo $DATABASE_URL").run().ok();
+    assert!(bare.starts_with("kloak_"), "{bare}");
+    let refused = world.keyless(&["secret", "set", path, "--env-form", "postgres://db"]).run();
+    assert!(refused.exits(2).errors().contains("has the mark {} once"), "{}", refused.errors());
+}
+
 /// However many: they go in as one change of the vault, and are in one entry of the log.
 #[test]
 fn many_values_are_one_change_of_the_vault() {

@@ -61,6 +61,7 @@ fn a_life_as_json() {
         "description": null,
         "approve_on_use": "never",
         "upkeep": {},
+        "env_form": null,
         "honeypot": null,
         "compromised": null,
     });

@@ -270,6 +270,52 @@ fn where_a_value_may_go_is_said_before_it_is_typed() {
     );
 }
 
+/// What a second project on the machine has in a variable of the same name is its own, and its sessions get that.
+#[test]
+fn a_second_project_gets_a_path_of_its_own_for_its_own_value() {
+    let mut world = World::with_store();
+    let github = world.origin("api.github.com");
+    let (one, two) = (world.github_token(), world.github_token());
+    let set_up = |folder: &str, options: &[&str]| {
+        let root = world.home.root().join(folder);
+        let first = ["setup", "--root", root.to_str().unwrap(), "--yes"];
+        world.keyless(&[&first, options].concat()).run()
+    };
+    world.home.write("operator/one/.env", format!("GITHUB_TOKEN={one}\n")).unwrap();
+    set_up("operator/one", &["--leave", "empty"]).ok();
+    let file = world.home.write("work/.env", format!("GITHUB_TOKEN={two}\n")).unwrap();
+    let seen = set_up("work", &["--leave", "empty"]);
+    assert!(seen.ok().contains("1 value taken in; every value is there"), "{}", seen.text());
+    let told = "GITHUB_TOKEN goes to work/github/token: team/github/token holds another value";
+    assert!(seen.errors().contains(told), "{}", seen.errors());
+    let manifest = world.home.work().join(".keyless/secrets.toml");
+    let text = fs::read_to_string(&manifest).unwrap();
+    assert!(text.contains("[secret.\"work/github/token\"]") && !text.contains("team/"), "{text}");
+    let script = "curl -sS -o /dev/null -H \"X: $GITHUB_TOKEN\" https://api.github.com/";
+    world.agent_sh(script).run().ok();
+    assert_eq!(github.requests()[0].header("x"), Some(two.as_str().into()));
+
+    // What is declared already is nobody's to move: said, and no success.
+    let third = world.github_token();
+    fs::write(&file, format!("GITHUB_TOKEN={third}\n")).unwrap();
+    let seen = set_up("work", &[]);
+    assert!(!seen.exits(1).text().contains("every value is there"), "{}", seen.text());
+    let told = "work/github/token holds another value. Next: keyless secret import";
+    assert!(seen.errors().contains(told), "{}", seen.errors());
+    let next = "--as GITHUB_TOKEN=work/github/token-2";
+    assert!(seen.errors().contains(next), "{}", seen.errors());
+
+    // And that advice leads to its value being used.
+    let by_hand = "GITHUB_TOKEN=work/github/token-2";
+    let import = ["secret", "import", file.to_str().unwrap(), "--as", by_hand, "--yes"];
+    let seen = world.keyless(&import).run();
+    seen.ok();
+    assert!(seen.errors().contains("declares work/github/token-2 for GITHUB_TOKEN from now on"));
+    set_up("work", &["--leave", "empty"]).ok();
+    world.agent_sh(script).run().ok();
+    assert_eq!(github.requests()[1].header("x"), Some(third.as_str().into()));
+}
+
 /// There is no store to be missed where there is nothing to put into it.
 #[test]
 fn a_project_without_secrets_needs_no_store() {
@@ -333,7 +379,7 @@ fn a_secret_without_a_value_gets_its_first_one() {
     let seen = setup(&world, &["--yes"]);
     let came = phases(seen.exits(1));
     let (_, _, data) = came.iter().find(|one| one.0 == "provision").unwrap();
-    assert_eq!(*data, json!({ "imported": 1, "missing": [asked] }));
+    assert_eq!(*data, json!({ "imported": 1, "left": [], "missing": [asked] }));
     assert!(seen.text().contains(&format!("keyless secret rotate {asked}")), "{}", seen.text());
     let value = world.another_value();
     let script = format!(

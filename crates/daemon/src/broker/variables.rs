@@ -38,7 +38,7 @@ pub(super) fn unnamed(
         };
         is_meant
             && !has_use(secret)
-            && variables.iter().all(|variable| variable.placeholder != own.as_str())
+            && variables.iter().all(|variable| !variable.placeholder.contains(own.as_str()))
     };
     chosen.iter().filter(nowhere).map(|secret| secret.path.clone()).collect()
 }
@@ -90,7 +90,7 @@ fn beside(name: &str) -> Option<String> {
 pub(super) fn variables(chosen: &[Secret], key: &SessionKey) -> Vec<Variable> {
     let variable = |secret: &Secret| {
         let name = secret.metadata.env.as_ref()?.to_string();
-        Some(Variable { name, placeholder: placeholder(secret, key).to_string() })
+        Some(Variable { name, placeholder: in_its_form(secret, key) })
     };
     chosen.iter().filter_map(variable).collect()
 }
@@ -98,8 +98,14 @@ pub(super) fn variables(chosen: &[Secret], key: &SessionKey) -> Vec<Variable> {
 /// The placeholder in place of the alias.
 pub(super) fn resolved(aliased: &Aliased, chosen: &[Secret], key: &SessionKey) -> Option<Variable> {
     let secret = chosen.iter().find(|secret| secret.path == aliased.path)?;
+    Some(Variable { name: aliased.variable.clone(), placeholder: in_its_form(secret, key) })
+}
+
+/// The placeholder, with what stands around it in a variable.
+fn in_its_form(secret: &Secret, key: &SessionKey) -> String {
     let placeholder = placeholder(secret, key).to_string();
-    Some(Variable { name: aliased.variable.clone(), placeholder })
+    let form = secret.metadata.env_form.as_ref();
+    form.map_or(placeholder.clone(), |form| form.around(&placeholder))
 }
 
 /// What stands for a secret's value in the session of `key`.

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use keyless_vault::{IndexFile, Inventory, Manifest, Secret};
+use keyless_vault::{EnvName, IndexFile, Inventory, Manifest, Secret};
 
 use super::Check;
-use crate::{ci, operator::counted, places::Places};
+use crate::{ci, operator::counted, places::Places, setup::uncarried};
 
 pub(super) fn look(places: &Places, folder: &Path, known: &[Secret]) -> Vec<Check> {
     let Some(project) = Manifest::project_of(folder) else {
@@ -56,9 +56,23 @@ pub(super) fn look(places: &Places, folder: &Path, known: &[Secret]) -> Vec<Chec
 /// What the project declares and no session of `keyless run` can use. `keyless exec` can, so it may be meant.
 fn without_hosts(inventory: &Inventory, known: &[Secret]) -> Option<Check> {
     let is_declared = |secret: &&Secret| inventory.rows.contains_key(&secret.path);
-    let idle = known.iter().filter(is_declared).filter(|secret| secret.metadata.egress.is_none());
-    let paths: Vec<&str> = idle.map(|secret| secret.path.as_str()).collect();
-    let (first, many) = (paths.first()?, paths.len() > 1);
+    let idle: Vec<&Secret> = known
+        .iter()
+        .filter(is_declared)
+        .filter(|secret| secret.metadata.egress.is_none())
+        .collect();
+    let paths: Vec<&str> = idle.iter().map(|secret| secret.path.as_str()).collect();
+    let many = paths.len() > 1;
+    if paths.is_empty() {
+        return None;
+    }
+    // A host helps none of what a program uses by itself, or a protocol that carries no placeholder.
+    let is_carried = |secret: &&&Secret| {
+        let name = secret.metadata.env.as_ref().map_or("", EnvName::as_str);
+        uncarried(name, None).is_none()
+    };
+    let carried: Vec<&str> =
+        idle.iter().filter(is_carried).map(|secret| secret.path.as_str()).collect();
     let names = if many {
         "name no host, so keyless run can't use them"
     } else {
@@ -66,8 +80,21 @@ fn without_hosts(inventory: &Inventory, known: &[Secret]) -> Option<Check> {
     };
     let found =
         format!("{} of this project {names}: {}", counted(paths.len(), "secret"), paths.join(", "));
-    let path = if many { "PATH" } else { *first };
-    Some(Check::note("project.hosts", found, format!("keyless secret set {path} --to HOST")))
+    let exec = "keyless exec gives such a value to one command (docs/setup.md)";
+    Some(match carried.as_slice() {
+        [] => Check::note("project.hosts", found, exec),
+        [path] if !many => {
+            Check::note("project.hosts", found, format!("keyless secret set {path} --to HOST"))
+        }
+        paths if paths.len() == idle.len() => {
+            Check::note("project.hosts", found, "keyless secret set PATH --to HOST")
+        }
+        paths => {
+            let next =
+                format!("keyless secret set PATH --to HOST for {}; {exec}", paths.join(", "));
+            Check::note("project.hosts", found, next)
+        }
+    })
 }
 
 /// In env-only mode: whether the environment has what the project requires.

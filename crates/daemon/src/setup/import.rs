@@ -16,6 +16,7 @@ use keyless_vault::{NewSecret, PlainFile, Weakness, read_dotenv};
 use zeroize::Zeroizing;
 
 use super::{
+    carrying::{Login, uncarried},
     document::{self, Form},
     propose::{Judged, Proposal, Proposer},
     rewrite::{self, LeftBehind},
@@ -36,6 +37,8 @@ pub struct Wish {
     pub exclude: BTreeSet<String>,
     /// Where these go.
     pub paths: BTreeMap<String, SecretPath>,
+    /// Where the project says that these go, where a person says nothing.
+    pub declared: BTreeMap<String, SecretPath>,
     /// Whether values that look like none are taken too.
     pub allow_weak: bool,
 }
@@ -49,6 +52,8 @@ const COMPOSED: &str =
 pub enum Leave {
     /// `@secret:PATH`.
     Aliases,
+    /// `# NAME=@secret:PATH`: the line is a comment, so that a shell that reads the file keeps what is in the variable.
+    Comments,
     /// Nothing.
     Empty,
 }
@@ -92,6 +97,8 @@ pub fn is_document(file: &Path) -> bool {
 struct Held {
     row: ImportRow,
     value: Zeroizing<String>,
+    /// The password in the address that the value is: that is the secret then.
+    password: Option<Zeroizing<String>>,
     places: Vec<Range<usize>>,
     /// A later line sets it to something else, and this looks like a secret's value.
     is_overruled_secret: bool,
@@ -108,6 +115,10 @@ pub struct ImportRow {
     pub proposal: Option<Proposal>,
     /// How it is.
     pub outcome: Outcome,
+    /// Why no request carries it, where none does: a fragment of a sentence.
+    pub uncarried: Option<String>,
+    /// Where it could go instead, where its path holds another value: to a path of the project's own.
+    pub instead: Option<SecretPath>,
 }
 
 /// How a variable is, or what became of it.
@@ -247,16 +258,51 @@ impl Import {
     }
 
     /// Looks what of it the vault has.
-    pub async fn compare(&mut self, operator: &Operator) -> Result<(), Error> {
+    pub async fn compare(
+        &mut self,
+        operator: &Operator,
+        proposer: &Proposer<'_>,
+    ) -> Result<(), Error> {
         for held in self.held.iter_mut().filter(|held| held.row.outcome == Outcome::New) {
             let Some(proposal) = &held.row.proposal else { continue };
-            held.row.outcome = match operator.holds(&proposal.path, held.value.as_bytes()).await? {
+            let value = held.secret();
+            let outcome = match operator.holds(&proposal.path, value).await? {
                 None => Outcome::New,
                 Some(true) => Outcome::Present,
                 Some(false) => Outcome::Taken,
             };
+            if outcome == Outcome::Taken {
+                for path in proposer.of_project(&proposal.path) {
+                    if operator.holds(&path, value).await? != Some(false) {
+                        held.row.instead = Some(path);
+                        break;
+                    }
+                }
+            }
+            held.row.outcome = outcome;
         }
         Ok(())
+    }
+
+    /// Gives those whose path holds another value one of the project's own, where `may_move` agrees to the path;
+    /// tells which, from where to where. They want comparing again.
+    pub fn move_aside(
+        &mut self,
+        may_move: impl Fn(&SecretPath) -> bool,
+    ) -> Vec<(String, SecretPath, SecretPath)> {
+        let mut moved = Vec::new();
+        for Held { row, .. } in &mut self.held {
+            let Some(proposal) = row.proposal.as_mut().filter(|proposal| may_move(&proposal.path))
+            else {
+                continue;
+            };
+            if let (Outcome::Taken, Some(path)) = (&row.outcome, row.instead.take()) {
+                let before = std::mem::replace(&mut proposal.path, path.clone());
+                moved.push((row.variable.clone(), before, path));
+                row.outcome = Outcome::New;
+            }
+        }
+        moved
     }
 
     /// Puts what is new into the vault, at once. One that is refused stays where it is, and the others go on.
@@ -264,8 +310,9 @@ impl Import {
         let mut given = Vec::new();
         let mut rows: Vec<Vec<&mut ImportRow>> = Vec::new();
         let mut places: BTreeMap<(SecretPath, &str), usize> = BTreeMap::new();
-        for Held { row, value, .. } in &mut self.held {
+        for Held { row, value, password, .. } in &mut self.held {
             let (Outcome::New, Some(proposal)) = (&row.outcome, &row.proposal) else { continue };
+            let value = password.as_ref().unwrap_or(value);
             match places.entry((proposal.path.clone(), value.as_str())) {
                 // Two variables with one value may share its path.
                 Entry::Occupied(place) => rows[*place.get()].push(row),
@@ -301,11 +348,16 @@ impl Import {
         let mut edits = Vec::new();
         for held in self.held.iter().filter(kept) {
             let Some(proposal) = &held.row.proposal else { continue };
-            let instead = match what {
-                Leave::Aliases => format!("{ALIAS_PREFIX}{}", proposal.path),
-                Leave::Empty => String::new(),
+            let alias = format!("{ALIAS_PREFIX}{}", proposal.path);
+            let edit = |place: &Range<usize>| match what {
+                Leave::Aliases => (place.clone(), alias.clone()),
+                Leave::Comments => {
+                    let line = text[..place.start].rfind('\n').map_or(0, |end| end + 1);
+                    (line..place.end, format!("# {}{alias}", &text[line..place.start]))
+                }
+                Leave::Empty => (place.clone(), String::new()),
             };
-            edits.extend(held.places.iter().map(|place| (place.clone(), instead.clone())));
+            edits.extend(held.places.iter().map(edit));
         }
         rewrite::rewrite(file, text, edits)
     }
@@ -314,7 +366,23 @@ impl Import {
 impl Held {
     fn new(found: Found, wish: &Wish, proposer: &Proposer<'_>) -> Self {
         let (proposal, outcome) = judge(&found, wish, proposer);
-        Self::of(found, proposal, outcome)
+        let is_secret = outcome == Outcome::New;
+        let login = if is_secret { Login::read(&found.value) } else { None };
+        let uncarried = is_secret.then(|| uncarried(&found.name, Some(&found.value))).flatten();
+        let mut held = Self::of(found, proposal, outcome);
+        if let (Some(login), Some(proposal)) = (login, &mut held.row.proposal) {
+            proposal.with_login(&login);
+            held.password = Some(login.password);
+        }
+        // A service in the catalog has its requests.
+        let has_host = held.row.proposal.as_ref().is_some_and(|proposal| !proposal.to.is_empty());
+        held.row.uncarried = uncarried.filter(|_| !has_host);
+        held
+    }
+
+    /// What goes into the vault.
+    fn secret(&self) -> &[u8] {
+        self.password.as_ref().unwrap_or(&self.value).as_bytes()
     }
 
     /// Set again further down: what counts is the last one.
@@ -325,9 +393,16 @@ impl Held {
     }
 
     fn of(found: Found, proposal: Option<Proposal>, outcome: Outcome) -> Self {
-        let row = ImportRow { variable: found.name, line: found.line, proposal, outcome };
+        let row = ImportRow {
+            variable: found.name,
+            line: found.line,
+            proposal,
+            outcome,
+            uncarried: None,
+            instead: None,
+        };
         let places = found.place.into_iter().collect();
-        Self { row, value: found.value, places, is_overruled_secret: false }
+        Self { row, value: found.value, password: None, places, is_overruled_secret: false }
     }
 }
 
@@ -343,7 +418,7 @@ fn judge(found: &Found, wish: &Wish, proposer: &Proposer<'_>) -> (Option<Proposa
         Judged::Skip(_) if wanted && !found.value.is_empty() => proposer.named(&found.name),
         Judged::Skip(why) => return skipped(why),
     };
-    if let Some(path) = wish.paths.get(&found.name) {
+    if let Some(path) = wish.paths.get(&found.name).or_else(|| wish.declared.get(&found.name)) {
         proposal.path = path.clone();
     }
     if found.is_composed {
@@ -423,6 +498,7 @@ mod tests {
             exclude: ["ACME_KEY".to_owned()].into(),
             only: None,
             paths: [("GITHUB_TOKEN".to_owned(), SecretPath::parse("a/b/c").unwrap())].into(),
+            declared: BTreeMap::new(),
             allow_weak: false,
         };
         let expected = [

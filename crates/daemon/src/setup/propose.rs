@@ -1,9 +1,11 @@
 //! From a variable's name, and its value where there is one, to a path: by the catalog first, then by words.
 
-use keyless_core::{Destination, SecretPath};
-use keyless_vault::{EnvMeaning, FormatVerdict, Metadata, Provider, Providers, Scope, Variant};
+use keyless_core::{Destination, EgressRule, SecretPath};
+use keyless_vault::{
+    EnvForm, EnvMeaning, FormatVerdict, Metadata, Provider, Providers, Scope, Variant,
+};
 
-use super::{names, values};
+use super::{carrying::Login, names, values};
 use crate::{environment::is_of_sessions, operator::read_variable};
 
 /// Says what variables of one project hold.
@@ -33,8 +35,10 @@ pub struct Proposal {
     pub pattern: Option<String>,
     /// The service, for people.
     pub service: Option<String>,
-    /// Where the catalog lets it go.
+    /// Where the catalog lets it go, or the address that its value is.
     pub to: Vec<Destination>,
+    /// The rule and the form of an address whose password is the secret.
+    pub login: Option<Box<(EgressRule, EnvForm)>>,
 }
 
 /// Why a proxy's address is none, though it may have a password in it.
@@ -42,6 +46,9 @@ const OF_SESSIONS: &str = "is set by sessions; a proxy stands in [egress.upstrea
 
 /// Why a setting whose value is random is told to a person.
 const DOUBTFUL: &str = "is a setting by its name, yet its value looks made up (keyless secret import FILE --also NAME takes it)";
+
+/// How many paths of one name a project is offered; nobody has as many values for one variable.
+const MOST_NUMBERED: usize = 20;
 
 /// What a name begins with when it is for trying things out.
 const TEST_PREFIXES: &[&str] = &["DEMO_", "DUMMY_", "TEST_"];
@@ -128,6 +135,18 @@ impl<'a> Proposer<'a> {
         Proposal { path, ..self.named(name) }
     }
 
+    /// Paths under the project's own name for what finds `path` taken: `team/github/token` as `shop/github/token`,
+    /// then `shop/github/token-2` and so on.
+    pub(super) fn of_project(&self, path: &SecretPath) -> impl Iterator<Item = SecretPath> + use<> {
+        let rest = path.as_str().split_once('/').map_or("", |(_, rest)| rest);
+        let wanted = format!("{}/{rest}", self.project);
+        let numbered = (2..=MOST_NUMBERED).map({
+            let wanted = wanted.clone();
+            move |number| format!("{wanted}-{number}")
+        });
+        std::iter::once(wanted).chain(numbered).filter_map(|path| SecretPath::parse(&path).ok())
+    }
+
     /// A place for a variable that a person wants kept, whatever it looks like.
     pub(super) fn named(&self, name: &str) -> Proposal {
         match self.by_catalog(name, None).unwrap_or_else(|| self.by_words(name)) {
@@ -139,7 +158,11 @@ impl<'a> Proposer<'a> {
     /// What the store should know of a value of this proposal.
     pub fn metadata(&self, proposal: &Proposal, value: &[u8]) -> Metadata {
         let env = read_variable(&proposal.variable).ok();
-        let metadata = Metadata { env, ..Metadata::default() };
+        let mut metadata = Metadata { env, ..Metadata::default() };
+        if let Some((rule, form)) = proposal.login.as_deref() {
+            metadata.egress = Some(rule.clone());
+            metadata.env_form = Some(form.clone());
+        }
         let Some((_, variant)) =
             proposal.pattern.as_deref().and_then(|id| self.providers.variant(id))
         else {
@@ -216,7 +239,18 @@ impl<'a> Proposer<'a> {
             pattern: None,
             service: None,
             to: Vec::new(),
+            login: None,
         }
+    }
+}
+
+impl Proposal {
+    /// With where the address leads that the value is.
+    pub(super) fn with_login(&mut self, login: &Login) {
+        if self.to.is_empty() {
+            self.to.clone_from(&login.rule.to);
+        }
+        self.login = Some(Box::new((login.rule.clone(), login.form.clone())));
     }
 }
 
@@ -251,6 +285,7 @@ fn secret(
         pattern: known.map(|(_, variant)| variant.id.clone()),
         service: known.map(|(provider, _)| provider.display_name.clone()),
         to,
+        login: None,
     })
 }
 

@@ -95,6 +95,11 @@ impl SetupState {
         matches!(status, Some(StepStatus::Done | StepStatus::Skipped))
     }
 
+    /// Whether a step did what it is for, here or when it was begun.
+    pub fn is_done(&self, step: Step) -> bool {
+        self.steps.get(&step).is_some_and(|state| state.status == StepStatus::Done)
+    }
+
     /// Writes down how a step stands. Blocks.
     pub fn note(&mut self, step: Step, status: StepStatus) -> Result<(), Error> {
         let over = matches!(status, StepStatus::Done | StepStatus::Skipped);

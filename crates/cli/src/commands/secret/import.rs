@@ -1,14 +1,20 @@
 //! `keyless secret import`: values out of a file or the environment, into the vault.
 
 use std::{
-    collections::BTreeSet, env, ffi::OsString, fmt::Write as _, path::Path, process::ExitCode,
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+    env,
+    ffi::OsString,
+    fmt::Write as _,
+    path::{Path, PathBuf},
+    process::ExitCode,
 };
 
-use keyless_core::{Code, Error, SafeText};
+use keyless_core::{Code, Error, SafeText, SecretPath};
 use keyless_daemon::{
     AgreedBy, Operator, Places, counted,
     setup::{Import, ImportRow, Leave, Outcome, Overruled, Proposer, Wish},
-    vault::Providers,
+    vault::{Manifest, Providers},
 };
 use serde_json::{Value, json};
 
@@ -28,7 +34,8 @@ pub(super) async fn run(ui: &Ui, args: ImportArgs) -> Result<ExitCode, Error> {
     let providers = keyless_daemon::project_providers(&places, &here(), AgreedBy::File)?;
     warn_of_faults(ui, &providers);
     let looks = looks_secret();
-    let import = read(&args, &proposer(&providers, args.file.as_deref(), &looks)?)?;
+    let unknown = BTreeMap::new();
+    let import = read(&args, &unknown, &proposer(&providers, args.file.as_deref(), &looks)?)?;
     for line in &import.unread {
         ui.warn(format!("line {line} can't be read; it stays as it is"));
     }
@@ -52,17 +59,29 @@ pub(super) async fn run(ui: &Ui, args: ImportArgs) -> Result<ExitCode, Error> {
     let voucher = vault.agreement_voucher();
     let providers = keyless_daemon::project_providers(&places, &here(), AgreedBy::Vault(&voucher))?;
     let proposer = proposer(&providers, args.file.as_deref(), &looks)?;
-    let mut import = read(&args, &proposer)?;
+    let project = Manifest::project_of(&folder(args.file.as_deref())?);
+    let declared = match &project {
+        Some(project) => {
+            let store = keyless_daemon::open_store(&places).await?;
+            keyless_daemon::declared_variables(&places, &store, project).await?
+        }
+        None => BTreeMap::new(),
+    };
+    let mut import = read(&args, &declared, &proposer)?;
     let mut operator = Operator::new(vault);
     if args.allow_weak {
         operator = operator.allowing_weak_values();
     }
-    import.compare(&operator).await?;
+    import.compare(&operator, &proposer).await?;
+    warn_of_uncarried(ui, &import, leave);
     if args.dry_run || !is_anything_to_do(&import, leave) || !agreed(ui, &args, &import, leave)? {
         answer(ui, &import, None);
         return Ok(ExitCode::SUCCESS);
     }
     import.keep(&operator, &proposer).await;
+    if let Some(project) = &project {
+        declare_instead(ui, project, &args, &declared, &import)?;
+    }
     let left = leave.map(|leave| import.leave(leave)).transpose()?;
     answer(ui, &import, left.map(|left| left.replaced));
     let is_refused = |row: &ImportRow| matches!(row.outcome, Outcome::Refused(_));
@@ -93,6 +112,26 @@ pub(in crate::commands) fn warn_of_overruled(ui: &Ui, import: &Import, file: &Pa
     }
 }
 
+/// Says which values help no command that keyless run starts, and what their programs find then.
+pub(in crate::commands) fn warn_of_uncarried(ui: &Ui, import: &Import, leave: Option<Leave>) {
+    let is_stored = |row: &&ImportRow| matches!(row.outcome, Outcome::New | Outcome::Present);
+    let rows: Vec<&ImportRow> =
+        import.rows().filter(is_stored).filter(|row| row.uncarried.is_some()).collect();
+    let Some(first) = rows.first() else { return };
+    for row in &rows {
+        let why = row.uncarried.as_deref().unwrap_or_default();
+        ui.warn(format!("no request can carry {}: {why}", row.variable));
+    }
+    let name = &first.variable;
+    let then = match leave {
+        Some(_) => format!(
+            "without the value in the file a program in keyless run does not find it; --skip {name} leaves it there"
+        ),
+        None => "a program in keyless run has it as long as it stands in the file".to_owned(),
+    };
+    ui.warn(format!("{then}; keyless exec gives it to one command (docs/setup.md)"));
+}
+
 /// `--only` is about variables that are there.
 fn refuse_unheard_of(args: &ImportArgs, import: &Import) -> Result<(), Error> {
     let is_there = |name: &&String| import.rows().any(|row| row.variable == **name);
@@ -103,27 +142,62 @@ fn refuse_unheard_of(args: &ImportArgs, import: &Import) -> Result<(), Error> {
     Err(Error::with(Code::Usage, words.as_they_wrote(&place)))
 }
 
+/// What a person says of a variable's path with `--as` is what its project declares from then on: its sessions would
+/// get the value of the old path.
+fn declare_instead(
+    ui: &Ui,
+    project: &Path,
+    args: &ImportArgs,
+    declared: &BTreeMap<String, SecretPath>,
+    import: &Import,
+) -> Result<(), Error> {
+    for row in import.rows() {
+        let is_kept = matches!(row.outcome, Outcome::Imported | Outcome::Present);
+        let is_told = args.paths.iter().any(|(name, _)| *name == row.variable);
+        let (Some(old), Some(proposal)) = (declared.get(&row.variable), &row.proposal) else {
+            continue;
+        };
+        let (name, new) = (&row.variable, &proposal.path);
+        if is_kept && is_told && old != new && keyless_daemon::declare_instead(project, old, new)? {
+            ui.warn(format!(
+                ".keyless/secrets.toml declares {new} for {name} from now on, in the place of {old}"
+            ));
+        }
+    }
+    Ok(())
+}
+
 /// Names that say nothing of a service are under the name of the folder that the file lies in.
 fn proposer<'a>(
     providers: &'a Providers,
     file: Option<&Path>,
     looks: &'a dyn Fn(&str) -> bool,
 ) -> Result<Proposer<'a>, Error> {
-    let here = env::current_dir().map_err(|error| {
-        Error::with(Code::PathUnusable, SafeText::words("the current folder: ").and(error.kind()))
-    })?;
-    let file = file.map(|file| here.join(file));
-    let folder = file.as_deref().and_then(Path::parent).unwrap_or(&here);
+    let folder = folder(file)?;
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
     Ok(Proposer::new(providers, &name, looks))
 }
 
-fn read(args: &ImportArgs, proposer: &Proposer<'_>) -> Result<Import, Error> {
+/// In which the file lies; else the current one.
+fn folder(file: Option<&Path>) -> Result<PathBuf, Error> {
+    let here = env::current_dir().map_err(|error| {
+        Error::with(Code::PathUnusable, SafeText::words("the current folder: ").and(error.kind()))
+    })?;
+    let file = file.map(|file| here.join(file));
+    Ok(file.as_deref().and_then(Path::parent).map_or(here, Path::to_owned))
+}
+
+fn read(
+    args: &ImportArgs,
+    declared: &BTreeMap<String, SecretPath>,
+    proposer: &Proposer<'_>,
+) -> Result<Import, Error> {
     let set = |names: &[String]| names.iter().cloned().collect::<BTreeSet<_>>();
     let mut wish = Wish {
         include: set(&args.also),
         exclude: set(&args.skip),
         paths: args.paths.iter().cloned().collect(),
+        declared: declared.clone(),
         only: None,
         allow_weak: args.allow_weak,
     };
@@ -145,6 +219,7 @@ pub(in crate::commands) fn leave(import: &Import, word: LeaveWord) -> Result<Opt
     let leave = match word {
         LeaveWord::Values => return Ok(None),
         LeaveWord::Aliases => Leave::Aliases,
+        LeaveWord::Comments => Leave::Comments,
         LeaveWord::Empty => Leave::Empty,
     };
     if import.is_replaceable() {
@@ -181,6 +256,7 @@ pub(in crate::commands) fn question(import: &Import, file: &Path, leave: Option<
     let place = match leave {
         None => return format!("Put {} into the vault?", counted(new, "value")),
         Some(Leave::Aliases) => "aliases",
+        Some(Leave::Comments) => "comments",
         Some(Leave::Empty) => "nothing",
     };
     let file = file.display();
@@ -226,7 +302,7 @@ fn cells(row: &ImportRow) -> Vec<String> {
         proposal.map(|proposal| proposal.path.to_string()).unwrap_or_default(),
         proposal.and_then(|proposal| proposal.service.clone()).unwrap_or_default(),
         proposal.map(|proposal| hosts(&proposal.to)).unwrap_or_default(),
-        match why(&row.outcome) {
+        match why(row) {
             None => state(&row.outcome).to_owned(),
             Some(why) => format!("{}: {why}", state(&row.outcome)),
         },
@@ -242,7 +318,8 @@ fn data(row: &ImportRow) -> Value {
         "pattern": proposal.and_then(|proposal| proposal.pattern.as_ref()),
         "to": proposal.map(|proposal| &proposal.to),
         "state": state(&row.outcome),
-        "why": why(&row.outcome),
+        "uncarried": row.uncarried,
+        "why": why(row),
     })
 }
 
@@ -257,10 +334,17 @@ fn state(outcome: &Outcome) -> &'static str {
     }
 }
 
-fn why(outcome: &Outcome) -> Option<&str> {
-    match outcome {
-        Outcome::Refused(why) | Outcome::Skipped(why) => Some(why),
-        Outcome::Taken => Some("the path holds another value; give it one with --as NAME=PATH"),
+fn why(row: &ImportRow) -> Option<Cow<'_, str>> {
+    match &row.outcome {
+        Outcome::Refused(why) | Outcome::Skipped(why) => Some(why.into()),
+        Outcome::Taken => {
+            let path = row.instead.as_ref().map_or("PATH", SecretPath::as_str);
+            let name = &row.variable;
+            Some(
+                format!("the path holds another value; --as {name}={path} gives it one of its own")
+                    .into(),
+            )
+        }
         Outcome::Imported | Outcome::New | Outcome::Present => None,
     }
 }

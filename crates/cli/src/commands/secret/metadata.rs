@@ -6,7 +6,7 @@ use keyless_core::{Code, Destination, EgressRule, Error, Locations, Otherwise, S
 use keyless_daemon::vault::{EnvName, LookAlikeShape, Metadata, PlaceholderShape, SourceConfig};
 
 use crate::args::{
-    DayWord, GrantWord, HostWord, InjectionWord, MostWord, RuleArgs, SealingWord,
+    DayWord, FormWord, GrantWord, HostWord, InjectionWord, MostWord, RuleArgs, SealingWord,
     SignerWord, SwitchWord, UpkeepArgs, UseArgs,
 };
 use crate::commands::variable_named;
@@ -31,6 +31,11 @@ pub(super) fn changed_metadata(
     metadata.egress = changed_rule(metadata.egress, args)?;
     if let Some(name) = &args.env {
         metadata.env = if name == "none" { None } else { Some(variable_named(name)?) };
+    }
+    match &args.env_form {
+        Some(FormWord::Form(form)) => metadata.env_form = Some(form.clone()),
+        Some(FormWord::None) => metadata.env_form = None,
+        None => {}
     }
     if let Some(form) = &args.placeholder {
         metadata.placeholder = parse_placeholder(form)?;

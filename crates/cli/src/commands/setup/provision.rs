@@ -1,6 +1,7 @@
 //! The values: out of the project's `.env` files, then from the person, one by one. Never asked without a terminal.
 
 use std::{
+    collections::{BTreeMap, BTreeSet},
     io::{self, IsTerminal as _},
     path::Path,
 };
@@ -8,14 +9,19 @@ use std::{
 use keyless_core::{Code, Destination, EgressRule, Error, SecretPath};
 use keyless_daemon::{
     AgreedBy, Operator, ci, counted, manifest_of, places_at, places_in_words, read_destinations,
-    setup::{Import, Judged, Outcome, Proposer, Scan, Wish},
+    setup::{Import, ImportRow, Judged, Login, Outcome, Proposal, Proposer, Scan, Wish},
     vault::{Inventory, Manifest, Metadata, Providers, Row},
 };
 use serde_json::json;
+use zeroize::Zeroizing;
 
 use super::{
-    super::{pack::looks_secret, secret::import, unlock_vault},
-    Came, Setup,
+    super::{
+        pack::looks_secret,
+        secret::import,
+        unlock_vault,
+    },
+    Came, Setup, Written,
 };
 use crate::{prompt, ui::Ui};
 
@@ -30,7 +36,21 @@ struct Missing {
     is_optional: bool,
 }
 
-pub(super) async fn run(setup: &Setup<'_>, found: &Scan) -> Result<Came, Error> {
+/// What became of the files' values so far.
+#[derive(Default)]
+struct Taking {
+    imported: usize,
+    /// Which path each variable has, by the project's word.
+    declared: BTreeMap<String, SecretPath>,
+    /// The paths that hold a value of this project's files.
+    kept: BTreeSet<SecretPath>,
+    /// What stays in its file although nobody wanted that, in words.
+    left: Vec<String>,
+    /// Whether the project's sessions get another value than a file of it has.
+    is_another_value_used: bool,
+}
+
+pub(super) async fn run(setup: &Setup<'_>, found: &Scan, manifest: Written) -> Result<Came, Error> {
     if ci::is_on() {
         return Ok(Came::skipped("values come from the environment"));
     }
@@ -57,16 +77,22 @@ pub(super) async fn run(setup: &Setup<'_>, found: &Scan) -> Result<Came, Error> 
     let looks = looks_secret();
     let proposer = &setup.proposer(&known, &looks);
     let operator = Operator::new(vault);
-    let mut imported = 0;
+    let store = keyless_daemon::open_store(&setup.places).await?;
+    let declared = keyless_daemon::declared_variables(&setup.places, &store, &setup.root).await?;
+    let mut taking = Taking { declared, ..Taking::default() };
     for file in &found.held_in {
-        imported += from_file(setup, file, &operator, proposer).await?;
+        from_file(setup, file, &operator, proposer, manifest, &mut taking).await?;
     }
     let mut missing = self::missing(setup).await?;
     if !setup.args.yes && io::stdin().is_terminal() {
         hosts_from_person(setup, &operator, &known).await?;
         missing = from_person(setup, missing, &operator, proposer, &known).await?;
     }
-    let data = json!({ "imported": imported, "missing": missing.iter().map(|one| &one.path).collect::<Vec<_>>() });
+    for left in &taking.left {
+        setup.ui.warn(left);
+    }
+    let imported = taking.imported;
+    let data = json!({ "imported": imported, "left": taking.left, "missing": missing.iter().map(|one| &one.path).collect::<Vec<_>>() });
     let told = |one: &Missing, kind: &str, count: usize| {
         let values = counted(count, &format!("{kind}value"));
         let are = if count == 1 { "is" } else { "are" };
@@ -75,6 +101,17 @@ pub(super) async fn run(setup: &Setup<'_>, found: &Scan) -> Result<Came, Error> 
     let (optional, needed): (Vec<_>, Vec<_>) = missing.iter().partition(|one| one.is_optional);
     Ok(match (needed.first(), optional.first()) {
         (Some(first), _) => Came::failed(told(first, "", needed.len()), data),
+        (None, _) if !taking.left.is_empty() => {
+            let values = counted(taking.left.len(), "value");
+            let stay =
+                if taking.left.len() == 1 { "stays in its file" } else { "stay in their files" };
+            let words = format!("{} taken in; {values} {stay}", counted(imported, "value"));
+            if taking.is_another_value_used {
+                Came::failed(words, data)
+            } else {
+                Came::done(words, data)
+            }
+        }
         (None, Some(first)) => {
             let missing = told(first, "optional ", optional.len());
             Came::done(format!("{} taken in; {missing}", counted(imported, "value")), data)
@@ -104,46 +141,95 @@ async fn missing(setup: &Setup<'_>) -> Result<Vec<Missing>, Error> {
     Ok(rows.map(missing).collect())
 }
 
-/// Takes a file's values in as `secret import` does; gives how many.
+/// Takes a file's values in as `secret import` does. Where another project's value has the path, one of this project's
+/// own is taken, and declared.
 async fn from_file(
     setup: &Setup<'_>,
     file: &Path,
     operator: &Operator,
     proposer: &Proposer<'_>,
-) -> Result<usize, Error> {
-    let mut read = Import::of_file(file, &Wish::default(), proposer)?;
-    read.compare(operator).await?;
-    for row in read.rows().filter(|row| matches!(row.outcome, Outcome::Taken)) {
-        setup.ui.warn(format!(
-            "{variable} stays in {file}: its path has another value; keyless secret import {file} --as {variable}=PATH",
-            variable = row.variable,
-            file = file.display(),
-        ));
+    manifest: Written,
+    taking: &mut Taking,
+) -> Result<(), Error> {
+    let wish = Wish { declared: taking.declared.clone(), ..Wish::default() };
+    let mut read = Import::of_file(file, &wish, proposer)?;
+    read.compare(operator, proposer).await?;
+    let may_move = |path: &SecretPath| manifest == Written::BySetup && !taking.kept.contains(path);
+    let moved = read.move_aside(may_move);
+    read.compare(operator, proposer).await?;
+    for (variable, before, path) in &moved {
+        setup.ui.warn(format!("{variable} goes to {path}: {before} holds another value"));
+    }
+    for row in read.rows().filter(|row| row.outcome == Outcome::Taken) {
+        let Some(proposal) = &row.proposal else { continue };
+        let is_ours = taking.kept.contains(&proposal.path);
+        taking.is_another_value_used |= !is_ours;
+        taking.left.push(stays(row, proposal, file, is_ours));
     }
     let leave = import::leave(&read, setup.args.leave)?;
     if leave.is_some() {
         import::warn_of_overruled(setup.ui, &read, file);
     }
+    import::warn_of_uncarried(setup.ui, &read, leave);
     if !import::is_anything_to_do(&read, leave) {
-        return Ok(0);
+        return taking.note_kept(setup, &read, &moved);
     }
     if !setup.args.yes {
         setup.ui.line(&format!("{}:", file.display()));
         setup.ui.line(import::words(&read).trim_end());
         if !prompt::confirm(&import::question(&read, file, leave))? {
-            return Ok(0);
+            return Ok(());
         }
     }
     read.keep(operator, proposer).await;
+    taking.note_kept(setup, &read, &moved)?;
     if let Some(leave) = leave {
         read.leave(leave)?;
     }
     for row in read.rows() {
         if let Outcome::Refused(why) = &row.outcome {
-            setup.ui.warn(format!("{} stays in {}: {why}", row.variable, file.display()));
+            taking.left.push(format!("{} stays in {}: {why}", row.variable, file.display()));
         }
     }
-    Ok(read.count(&Outcome::Imported))
+    taking.imported += read.count(&Outcome::Imported);
+    Ok(())
+}
+
+impl Taking {
+    /// Notes where the values of a file are now, and declares the paths that were `moved`: before the file changes.
+    fn note_kept(
+        &mut self,
+        setup: &Setup<'_>,
+        read: &Import,
+        moved: &[(String, SecretPath, SecretPath)],
+    ) -> Result<(), Error> {
+        let is_kept =
+            |row: &&ImportRow| matches!(row.outcome, Outcome::Imported | Outcome::Present);
+        for row in read.rows().filter(is_kept) {
+            let Some(proposal) = &row.proposal else { continue };
+            self.kept.insert(proposal.path.clone());
+            if let Some((_, before, path)) = moved.iter().find(|(name, ..)| *name == row.variable) {
+                keyless_daemon::declare_instead(&setup.root, before, path)?;
+                self.declared.insert(row.variable.clone(), path.clone());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Why a value is not taken in though its file has it, and what to do.
+fn stays(row: &ImportRow, proposal: &Proposal, file: &Path, is_ours: bool) -> String {
+    let (variable, path, file) = (&row.variable, &proposal.path, file.display());
+    if is_ours {
+        return format!(
+            "{variable} stays in {file}: {path} has the value of another file of this project"
+        );
+    }
+    let instead = row.instead.as_ref().map_or("PATH", SecretPath::as_str);
+    format!(
+        "{variable} stays in {file}: {path} holds another value. Next: keyless secret import {file} --as \
+         {variable}={instead}, or keyless secret rotate {path} where this is its new one"
+    )
 }
 
 /// Asks for each value that is missing; gives those that stay so.
@@ -291,7 +377,15 @@ async fn given_by_person(
     let name = variable.as_deref().unwrap_or_default();
     loop {
         let Some(value) = prompt::value_of(path, name, &aim.words)? else { return Ok(false) };
-        let metadata = aim.metadata(one, &value, proposer, known);
+        let mut metadata = aim.metadata(one, &value, proposer, known);
+        let login = str::from_utf8(&value).ok().and_then(Login::read);
+        let value = match login {
+            Some(login) => {
+                metadata.env_form = Some(login.form);
+                Zeroizing::new(login.password.as_bytes().to_vec())
+            }
+            None => value,
+        };
         let next = match operator.provide(path, metadata, value).await {
             Err(error) if error.code() == Code::ValueRefused => {
                 (error, "give another one, or skip it".to_owned())
