@@ -127,6 +127,14 @@ impl Destination {
         self.port
     }
 
+    /// Whether it is a name of one word, such as `db`: a machine of one's own network, or a slip.
+    pub fn is_single_label(&self) -> bool {
+        match &self.pattern {
+            Pattern::Exact(Host::Name(name)) => !name.as_str().contains('.'),
+            Pattern::Exact(Host::Ip(_)) | Pattern::OneLabelBelow(_) => false,
+        }
+    }
+
     /// The scheme that a request must use.
     pub fn scheme(&self) -> Scheme {
         self.scheme

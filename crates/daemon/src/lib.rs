@@ -85,8 +85,8 @@ mod scene;
 
 /// Whether a value is taken out of what comes back.
 pub use keyless_action::is_looked_for;
-/// The rules about one request.
-pub use keyless_egress::{Explanation, Question};
+/// The rules about one request, and the ports to which no request carries a value.
+pub use keyless_egress::{Explanation, Question, never_carried};
 /// Where a forwarder's streams go on to.
 pub use keyless_guest::Link;
 /// A jail's init is the same executable.

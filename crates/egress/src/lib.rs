@@ -70,6 +70,8 @@ pub use crate::oauth::{TokenReply, TokenRequest};
 pub use crate::ports::{Broker, Event, Finished, Kept, Minted, Recording, Released, RequestInfo};
 /// How much one session may ask for.
 pub use crate::quota::Allowance;
+/// Ports to which no value is carried.
+pub use crate::reach::never_carried;
 /// One agent's run, as egress sees it.
 pub use crate::session::{Session, SessionSecret, SessionSpec};
 /// How long what a session's authority is trusted by is good.

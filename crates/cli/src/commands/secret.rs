@@ -20,6 +20,7 @@ use keyless_daemon::{
 use serde_json::{Value, json};
 use zeroize::Zeroizing;
 
+pub(super) use self::remarks::warn_of_hosts;
 use self::{metadata::new_metadata, remarks::remark};
 use super::{
     approve::visible,

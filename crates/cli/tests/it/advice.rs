@@ -313,6 +313,26 @@ fn what_is_mistyped_is_asked_for_again() {
 }
 
 #[test]
+fn where_no_request_can_go_is_said() {
+    let world = World::with_store();
+    let said = |host: &str| {
+        let path = format!("team/{}/key", host.split(['.', ':']).next().unwrap());
+        world.add(&path, &["--to", host, "--env", "KEY"]).errors()
+    };
+    for (host, why) in [
+        ("smtp.corp.example:587", "port 587 is for mail or shells, and refused (port_refused)"),
+        ("cache.corp.example:6379", "port 6379 is Redis's, which the proxy puts no value into"),
+        ("db.corp.example:3306", "port 3306 is MySQL's"),
+    ] {
+        let warned = said(host);
+        assert!(warned.contains(why) && warned.contains("keyless exec --host"), "{warned}");
+    }
+    let warned = said("githubcom");
+    assert!(warned.contains("githubcom is a name of one word"), "{warned}");
+    assert!(!said("pg.corp.example:5432").contains("no request carries"));
+}
+
+#[test]
 fn a_limit_that_was_set_is_taken_back() {
     let world = World::with_token();
     let set =

@@ -231,7 +231,8 @@ fn a_person_is_asked_before_anything_is_written_and_for_what_is_missing() {
         &format!(
             "expect('personal/acme/api-key'); expect('secrets.toml? [y/N]'); say('y\\n')\n\
              expect('ACME_API_KEY: hosts that may receive it (empty: none yet): '); say('no host!\\n')\n\
-             expect('give names such as api.example.com'); say('api.acme.test\\n')\n\
+             expect('give names such as api.example.com'); say('y\\n')\n\
+             expect('give a whole name such as api.example.com'); say('api.acme.test\\n')\n\
              expect('personal/acme/api-key may go to api.acme.test, into any part of a request.')\n\
              expect('ACME_API_KEY (not shown; empty skips): '); say({value:?} + '\\n')\n\
              expect('every value is there'); expect('doctor'); finish(code=0)"

@@ -25,6 +25,7 @@ pub(super) fn remark(
              [egress.connect_to] of config.toml leads there works"
         ));
     }
+    warn_of_hosts(ui, metadata.egress.iter().flat_map(|rule| &rule.to));
     if let Some(name) = undeclared_source(places, metadata) {
         ui.warn(format!(
             "sources.toml has no source {name}, so the value can't be had: keyless source add {name} --type TYPE"
@@ -51,6 +52,25 @@ pub(super) fn remark(
              .keyless/secrets.toml declares one. keyless secret set {path} --env ANOTHER, or --env none",
             others.join(", ")
         ));
+    }
+}
+
+/// Says which of these hosts no request reaches with the value, and which are hardly a host's whole name.
+pub(in crate::commands) fn warn_of_hosts<'a>(
+    ui: &Ui,
+    hosts: impl IntoIterator<Item = &'a Destination>,
+) {
+    for host in hosts {
+        if let Some(why) = keyless_daemon::never_carried(host.port()) {
+            ui.warn(format!(
+                "{host}: {why}, so no request carries the value there; with --to none, keyless exec --host HOST:PORT \
+                 gives it to one command that talks to it"
+            ));
+        } else if host.is_single_label() && !OWN.contains(&host.to_string().as_str()) {
+            ui.warn(format!(
+                "{host} is a name of one word: a machine of your own network, unless a dot is missing"
+            ));
+        }
     }
 }
 

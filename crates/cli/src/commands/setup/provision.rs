@@ -18,7 +18,7 @@ use zeroize::Zeroizing;
 use super::{
     super::{
         pack::looks_secret,
-        secret::import,
+        secret::{import, warn_of_hosts},
         unlock_vault,
     },
     Came, Setup, Written,
@@ -245,7 +245,7 @@ async fn from_person(
     let mut still = Vec::new();
     for one in missing {
         let own = stored.iter().find(|secret| secret.path == one.path);
-        let aim = Aim::of(&one, own.map(|secret| &secret.metadata), proposer, known)?;
+        let aim = Aim::of(setup.ui, &one, own.map(|secret| &secret.metadata), proposer, known)?;
         if !given_by_person(&one, &aim, operator, proposer, known).await? {
             still.push(one);
         }
@@ -264,6 +264,7 @@ struct Aim {
 impl Aim {
     /// By the secret's own rule, which counts where it has one, or the catalog's word on the variable; else the person is asked.
     fn of(
+        ui: &Ui,
         one: &Missing,
         own: Option<&Metadata>,
         proposer: &Proposer<'_>,
@@ -278,7 +279,7 @@ impl Aim {
             let words = format!("{path} may go to {hosts}, into {places}, as {whose} says.");
             return Ok(Self { words, named: Vec::new() });
         }
-        let named = hosts_of(&one.question())?;
+        let named = hosts_of(ui, &one.question())?;
         let words = if named.is_empty() {
             format!("{path} may go to no host yet: keyless secret set {path} --to HOST.")
         } else {
@@ -342,7 +343,7 @@ async fn hosts_from_person(
             continue;
         }
         let name = secret.metadata.env.as_ref().map(ToString::to_string).unwrap_or_default();
-        let to = hosts_of(&hosts_question(&secret.path, &name))?;
+        let to = hosts_of(setup.ui, &hosts_question(&secret.path, &name))?;
         if !to.is_empty() {
             let mut rule = EgressRule::to(to);
             keyless_daemon::narrow(known, &secret.path, &mut rule, None);
@@ -354,10 +355,20 @@ async fn hosts_from_person(
 }
 
 /// Hosts as the person types them, asked for again where one is none.
-fn hosts_of(question: &str) -> Result<Vec<Destination>, Error> {
+fn hosts_of(ui: &Ui, question: &str) -> Result<Vec<Destination>, Error> {
     loop {
-        match read_destinations(prompt::line(question)?.trim()) {
-            Ok(hosts) => return Ok(hosts),
+        let typed = prompt::line(question)?;
+        match read_destinations(typed.trim()) {
+            // A `y` or a slip, rather than a machine of the own network.
+            Ok(hosts) if !typed.contains(':') && hosts.iter().any(Destination::is_single_label) => {
+                let next = "give a whole name such as api.example.com, or nothing; NAME:443 means a machine of your own \
+                            network";
+                Ui::fault(&format!("{} is one word, and hardly a host.", typed.trim()), Some(next));
+            }
+            Ok(hosts) => {
+                warn_of_hosts(ui, &hosts);
+                return Ok(hosts);
+            }
             Err(error) => {
                 Ui::fault(&error.message(), Some("give names such as api.example.com, or nothing"));
             }
