@@ -77,7 +77,8 @@ pub(super) async fn run(ui: &Ui) -> Result<ExitCode, Error> {
     };
     let words = format!("Store:   {store}\nBroker:  {broker}\nJail:    {jail}\n{waiting}");
     if let Some(problem) = service.as_ref().and_then(|status| status.config_problem.as_ref()) {
-        ui.warn(format!("config.toml as it lies there is not in force: {problem}"));
+        let next = service.as_ref().map_or("", keyless_daemon::Status::config_step);
+        ui.warn(format!("config.toml as it lies there is not in force: {problem} Next: {next}"));
     }
     if let Some(problem) = service.as_ref().and_then(|status| status.signing_problem.as_ref()) {
         ui.warn(format!("the end of the log could not be signed: {problem}"));

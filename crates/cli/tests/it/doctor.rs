@@ -131,6 +131,25 @@ fn an_entry_in_the_future_is_told_though_newer_ones_are_not() {
     assert_state(&checks(&world, 1), "store.clock", "fault");
 }
 
+/// Nothing is wrong with a file that waits for its owner's word; what to do is not to mend it.
+#[test]
+fn a_config_that_nobody_has_agreed_to_is_led_to_unlock() {
+    let world = World::with_token();
+    world.keyless(&["unlock"]).run().ok();
+    let config = "[egress.connect_to]\n\"api.test:443\" = \"127.0.0.1:9\"\n";
+    world.home.write("keyless/config.toml", config).unwrap();
+    let told = || checks(&world, 0).contains(&("broker.reload".to_owned(), "note".to_owned()));
+    crate::world::wait_until("the broker has seen it", told);
+    let next = "keyless unlock shows what is new in it and asks for your word";
+    assert!(world.keyless(&["doctor"]).run().text().contains(next));
+    let warned = world.keyless(&["status"]).run().errors();
+    assert!(warned.contains("is not in force: ") && warned.contains(next), "{warned}");
+    world.keyless(&["unlock"]).run().ok();
+    crate::world::wait_until("it is in force", || {
+        world.keyless(&["status"]).run().errors().is_empty()
+    });
+}
+
 /// With each of these files `unlock` and `run` are refused.
 #[test]
 fn a_source_whose_settings_do_not_fit_is_told() {

@@ -81,12 +81,14 @@ fn running(status: &service::Status) -> Vec<Check> {
         checks.push(Check::note("broker.version", found, "keyless lock, then keyless unlock"));
     }
     if let Some(problem) = &status.config_problem {
-        let found = format!("the last reload of config.toml failed: {problem}");
-        checks.push(Check::fault(
-            "broker.reload",
-            found,
-            "mend the file; it is taken up within a second",
-        ));
+        let next = status.config_step();
+        checks.push(if status.config_unagreed {
+            let found = format!("config.toml as it lies there waits for your word: {problem}");
+            Check::note("broker.reload", found, next)
+        } else {
+            let found = format!("the last reload of config.toml failed: {problem}");
+            Check::fault("broker.reload", found, next)
+        });
     }
     if let Some(problem) = &status.signing_problem {
         let found = format!("the end of the log could not be signed: {problem}");

@@ -207,6 +207,9 @@ pub struct Status {
     /// Why the end of the log could not be signed when that was due last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signing_problem: Option<String>,
+    /// Whether that is because nobody who has the factor has agreed to it yet.
+    #[serde(default)]
+    pub config_unagreed: bool,
     /// What of the operator's `providers/` can't be used.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub provider_problems: Vec<String>,
@@ -219,6 +222,15 @@ pub struct Status {
 }
 
 impl Status {
+    /// What to do for config.toml to come into force.
+    pub fn config_step(&self) -> &'static str {
+        if self.config_unagreed {
+            "keyless unlock shows what is new in it and asks for your word"
+        } else {
+            "mend the file; it is taken up within a second"
+        }
+    }
+
     /// What the broker is called, if it is of another version than this program.
     pub fn other_version(&self) -> Option<String> {
         other_version(self.version.as_deref())

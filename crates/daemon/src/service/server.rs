@@ -62,7 +62,7 @@ struct Service {
     proxy: SocketAddr,
     web: Arc<Web>,
     /// Why config.toml as it lies there is not in force.
-    config_problem: Mutex<Option<String>>,
+    config_problem: Mutex<Option<Error>>,
     signing_problem: SigningProblem,
     last_manifest: Arc<LastManifest>,
 }
@@ -241,7 +241,7 @@ async fn follow_config(service: Arc<Service>, mut watcher: Watcher) {
         // What can't be written stops what agents do, not what the operator has said.
         let entry = reload::entry(who, &change, &files, reloaded.as_ref().err());
         let _ = service.broker.log().append(entry).await;
-        *service.config_problem.lock() = reloaded.err().map(|error| error.message());
+        *service.config_problem.lock() = reloaded.err();
     }
 }
 

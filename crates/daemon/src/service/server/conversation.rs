@@ -178,6 +178,8 @@ impl Service {
             }
             Call::Status => {
                 let provider_problems = self.provider_problems().await;
+                let config_problem = self.config_problem.lock().clone();
+                let is_unagreed = |error: &Error| error.code() == Code::ConfigUnagreed;
                 Answer::Status(Status {
                     pid: std::process::id(),
                     locks_in_seconds: self.locks_in_seconds(),
@@ -185,7 +187,8 @@ impl Service {
                     takes_codes: self.keeper.takes_codes(),
                     sessions: self.sessions.load(Ordering::Relaxed),
                     waiting: self.broker.requests().waiting().await,
-                    config_problem: self.config_problem.lock().clone(),
+                    config_unagreed: config_problem.as_ref().is_some_and(is_unagreed),
+                    config_problem: config_problem.map(|error| error.message()),
                     signing_problem: self.signing_problem.lock().clone(),
                     provider_problems,
                     version: Some(OURS.to_owned()),
