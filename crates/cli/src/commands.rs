@@ -26,6 +26,7 @@ mod secret;
 mod serve;
 mod session;
 mod setup;
+mod slips;
 mod source;
 mod status;
 mod ui;
@@ -35,10 +36,7 @@ mod web;
 
 use std::{iter::successors, path::Path, process::ExitCode};
 
-use clap::{
-    ArgMatches, FromArgMatches as _,
-    error::{ContextKind, ContextValue, ErrorKind},
-};
+use clap::{ArgMatches, FromArgMatches as _, error::ErrorKind};
 use keyless_core::{Code, Error, SafeText};
 use keyless_daemon::{
     AgreedConfig, Config, Leads, OlderBroker, Places, Store, check_place, ci, create_whole,
@@ -64,7 +62,7 @@ pub(crate) fn main() -> ExitCode {
         .and_then(|matches| Ok((name_of(&matches), Cli::from_arg_matches(&matches)?)));
     let (name, cli) = match read {
         Ok(read) => read,
-        Err(error) => return refuse_arguments(&with_likeliest(error)),
+        Err(error) => return refuse_arguments(error),
     };
     let ui = Ui::new(if cli.json { Format::Json } else { Format::Words });
     let ui = if cli.quiet { ui.hushed() } else { ui };
@@ -96,7 +94,12 @@ pub(crate) fn main() -> ExitCode {
         if is_operators(&cli.command) {
             keyless_daemon::refuse_inside_session()?;
         }
-        dispatch(&ui, cli.command).await
+        match dispatch(&ui, cli.command).await {
+            Err(error) if error.code() == Code::SecretNotFound => {
+                Err(slips::with_nearest(error).await)
+            }
+            other => other,
+        }
     });
     runtime.shutdown_background();
     outcome.map_or_else(|error| ui.fail(&name, &error), Ui::done)
@@ -114,7 +117,7 @@ fn with_likeliest(mut error: clap::Error) -> clap::Error {
 }
 
 /// What clap has to say: help as it prints it, faults in the form that all have, or as JSON where that is asked.
-fn refuse_arguments(error: &clap::Error) -> ExitCode {
+fn refuse_arguments(error: clap::Error) -> ExitCode {
     let asked = std::env::args_os().take_while(|word| word != "--").any(|word| word == "--json");
     let is_help = error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
     if !error.use_stderr() || is_help && !asked {
@@ -122,6 +125,14 @@ fn refuse_arguments(error: &clap::Error) -> ExitCode {
     }
     let written = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
     let verb = verb_of(written);
+    if let Some(words) = slips::value_as_argument(&error, &verb) {
+        if !asked {
+            return Ui::refusal(&verb, &words);
+        }
+        let words = SafeText::default().as_they_wrote(words.split("\n\n").next().unwrap_or(""));
+        return Ui::new(Format::Json).fail(&verb, &Error::with(Code::Usage, words));
+    }
+    let error = slips::with_likeliest(error, &verb);
     if !asked {
         let text = error.to_string();
         // How clap ends; the next step stands in its place, as behind every other fault.

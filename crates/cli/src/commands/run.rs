@@ -1,6 +1,9 @@
 //! `keyless run`: a command that uses secrets without holding them.
 
-use std::{convert::Infallible, fs, path::PathBuf, process::ExitCode, sync::Arc, time::SystemTime};
+use std::{
+    convert::Infallible, ffi::OsString, fs, path::PathBuf, process::ExitCode, sync::Arc,
+    time::SystemTime,
+};
 
 use keyless_core::{Code, Error, SafeText};
 use keyless_daemon::{
@@ -55,6 +58,7 @@ pub(super) async fn run(ui: &Ui, args: RunArgs) -> Result<ExitCode, Error> {
     let asks = config.pack.approve_apply != ApproveApply::Never;
     let show = absolute_paths(args.show.iter().map(PathBuf::as_path));
     warn_of_covers(ui, &hide, &show, &own);
+    let one_word = args.command.clone();
     let spec = RunSpec {
         command: args.command,
         hide,
@@ -77,7 +81,7 @@ pub(super) async fn run(ui: &Ui, args: RunArgs) -> Result<ExitCode, Error> {
     };
     // Before a signal that the command died by ends this process too.
     drop(home);
-    let Ran { ended, outlived_session } = ran?;
+    let Ran { ended, outlived_session } = ran.map_err(|error| with_shell(error, &one_word))?;
     if outlived_session {
         ui.warn(
             "the session was over before the command: the broker was locked or ended, or somebody ended the session. \
@@ -88,6 +92,25 @@ pub(super) async fn run(ui: &Ui, args: RunArgs) -> Result<ExitCode, Error> {
         Ended::Code(code) => Ok(ExitCode::from(u8::try_from(code & 0xff).unwrap_or(1))),
         Ended::Signal(signal) => keyless_daemon::die_by_signal(signal),
     }
+}
+
+/// A whole line in one word is a shell's.
+fn with_shell(error: Error, command: &[OsString]) -> Error {
+    match command {
+        [line] if error.code() == Code::CommandNotFound && has_blank(line) => {
+            let words = error.detail().clone();
+            Error::with(
+                error.code(),
+                words
+                    .and("; one word with blanks is no program: keyless run -- sh -c takes a line"),
+            )
+        }
+        _ => error,
+    }
+}
+
+fn has_blank(word: &OsString) -> bool {
+    word.to_string_lossy().contains(char::is_whitespace)
 }
 
 /// A client that runs in a session starts its servers in that one.

@@ -118,3 +118,55 @@ fn a_slip_is_answered_with_what_was_meant() {
         "see keyless secret add --help"
     );
 }
+
+/// Words of other tools lead to ours; what is no path, to the path that is meant.
+#[test]
+fn what_was_meant_is_named() {
+    let world = World::with_store();
+    world.add("team/github/token", &["--env", "GITHUB_TOKEN"]).ok();
+    for (typed, meant) in [
+        (&["log"][..], "a similar subcommand exists: 'audit tail'"),
+        (&["secret", "get", "team/github/token"], "a similar subcommand exists: 'secret reveal'"),
+        (&["version"], "keyless --version says it"),
+        (&["uninstall"], "docs/setup.md says"),
+        (
+            &["secret", "show", "GITHUB_TOKEN"],
+            "GITHUB_TOKEN is the variable of team/github/token: name that path",
+        ),
+        (
+            &["run", "--secret", "GITHUB_TOKEN", "--", "true"],
+            "GITHUB_TOKEN is the variable of team/github/token: name that path",
+        ),
+    ] {
+        let errors = world.keyless(typed).run().exits(2).errors();
+        assert!(errors.contains(meant), "{typed:?}: {errors}");
+    }
+    for typed in [
+        &["secret", "show", "team/githb/token"][..],
+        &["run", "--secret", "team/githb/token", "--", "true"],
+    ] {
+        let errors = world.keyless(typed).run().exits(3).errors();
+        assert!(errors.contains("did you mean team/github/token?"), "{typed:?}: {errors}");
+    }
+    let errors = world.agent(&["echo hi"]).run().exits(127).errors();
+    assert!(errors.contains("keyless run -- sh -c takes a line"), "{errors}");
+}
+
+/// It stands in the shell's history by then; the logs of a job need not have it as well.
+#[test]
+fn a_value_on_the_command_line_is_not_repeated() {
+    let world = World::with_store();
+    let value = world.github_token();
+    for verb in ["add", "rotate", "set"] {
+        for more in [&[][..], &["--json"]] {
+            let typed = [&["secret", verb, "team/github/token", &value], more].concat();
+            let mut command = world.keyless(&typed).into_command();
+            let output = command.output().unwrap();
+            assert_eq!(output.status.code(), Some(2));
+            let said = [output.stdout, output.stderr].concat();
+            let said = String::from_utf8(said).unwrap();
+            assert!(said.contains("a value is never an argument"), "{said}");
+            assert!(!said.contains(&value), "{said}");
+        }
+    }
+}
