@@ -250,6 +250,9 @@ pub(crate) fn in_sentences(error: &Error) -> String {
 fn next_step(command: &str, error: &Error) -> String {
     match error.code() {
         // The verb's own page says more than the list of verbs.
+        Code::PathUnusable if error.detail().as_str().ends_with("it is there already") => {
+            "name another place, or take away what is there".to_owned()
+        }
         Code::Usage if command != "keyless" => format!("see keyless {command} --help"),
         code => code.remediation().action.to_owned(),
     }

@@ -150,6 +150,9 @@ fn a_phrase_or_a_credential_that_nobody_would_have_is_not_made() {
         [(taken.to_str().unwrap(), "it is there already"), ("/gone/phrase", "it is not there")];
     for (place, why) in places {
         let init = ["init", "--recovery-file", place];
+        let next = "next:  name another place, or take away what is there";
+        let said = world.keyless(&init).run().errors();
+        assert_eq!(said.contains(next), why == "it is there already", "{said}");
         assert_refused(&world, &bad(&init, 3, "path_unusable", &[place, why]));
     }
     assert_refused(&world, &bad(&["secret", "list"], 3, "not_initialised", &[]));
