@@ -4,7 +4,7 @@ use std::{
     fs,
     os::unix::{
         ffi::OsStrExt as _,
-        fs::{PermissionsExt as _, symlink},
+        fs::PermissionsExt as _,
     },
     process::Command,
 };
@@ -639,8 +639,18 @@ fn a_hook_that_is_no_file_is_not_waited_for() {
     for words in [&["doctor"][..], &["hooks", "install"], &["hooks", "uninstall"]] {
         world.keyless(words).run();
     }
-    let zeros = world.home.work().join("zeros");
-    symlink("/dev/zero", &zeros).unwrap();
-    let checked = world.keyless(&["hooks", "check", "zeros"]).run();
-    assert!(checked.errors().contains("it is no regular file"), "{}", checked.errors());
+}
+
+/// A link may lead to what has no end.
+#[test]
+fn a_device_is_no_file_to_be_looked_through() {
+    let world = World::empty();
+    let link = world.home.work().join("endless");
+    std::os::unix::fs::symlink("/dev/zero", &link).unwrap();
+    let seen = world.keyless(&["hooks", "check", "endless"]).run();
+    assert!(seen.exits(3).errors().contains("is a device, and no file"), "{}", seen.errors());
+    let long = format!("{}\nTOKEN={}\n", "a line\n".repeat(6 << 20), world.github_token());
+    world.home.write("work/long", long).unwrap();
+    assert!(world.keyless(&["hooks", "check", "long"]).run().exits(1).text().contains("long:"));
+    std::fs::remove_file(world.home.work().join("long")).unwrap();
 }

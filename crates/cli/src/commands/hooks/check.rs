@@ -3,7 +3,9 @@
 use std::{
     borrow::Cow,
     collections::BTreeSet,
-    env, io, mem,
+    env, fs,
+    io::{self, Read as _},
+    os::unix::fs::FileTypeExt as _,
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -12,7 +14,6 @@ use keyless_core::{Code, Error, SafeText};
 use keyless_daemon::{
     Places, path_unusable,
     setup::{KnownPaths, aliases_in, carries_variables, is_document, is_taken_from, made_up_in},
-    vault::PlainFile,
 };
 use keyless_pack::{NOT_A_SECRET, OutsideRun, TokenForms, outside_run, scan, utf16_text};
 use serde::Serialize;
@@ -29,8 +30,6 @@ use crate::{args::HooksCheckArgs, ui::Ui, visible::one_line};
 pub(super) const MESSAGE: &str = "(message)";
 /// From here on git leaves out what an editor was shown (git-commit(1), `scissors`).
 const SCISSORS: &[u8] = b"------------------------ >8 ------------------------";
-/// The longest file that is looked at whole.
-const MAX_FILE_BYTES: usize = 1 << 30;
 /// How much of a commit's name people are shown.
 const SHORT: usize = 12;
 
@@ -80,10 +79,19 @@ pub(super) async fn run(ui: &Ui, args: &HooksCheckArgs) -> Result<ExitCode, Erro
         found = looking.look_at_staged(&git::top()?)?;
     }
     if let Some(file) = &args.message {
-        found = looking.look_at_message(MESSAGE, before_scissors(&read(file)?));
+        let Given::Whole(text) = read(file)? else {
+            let place = SafeText::default().as_they_wrote(&file.to_string_lossy());
+            return Err(Error::with(Code::PathUnusable, place.and(" is too long for a message")));
+        };
+        found = looking.look_at_message(MESSAGE, before_scissors(&text));
     }
     for file in &args.files {
-        found.extend(looking.look(&current_folder()?, file, &read(file)?)?);
+        found.extend(match read(file)? {
+            Given::Whole(bytes) => looking.look(&current_folder()?, file, &bytes)?,
+            Given::Long(mut bytes) => looking
+                .look_at_long(file, &mut bytes)
+                .map_err(|error| path_unusable(file, &error))?,
+        });
     }
     looking.warn_of_unjudged(ui);
     let data = json!({ "files": looking.files, "findings": found });
@@ -135,13 +143,18 @@ impl Looking {
                 bytes.read_to_end(&mut whole)?;
                 return Ok(Looked::Whole(whole));
             }
-            self.files += 1;
-            let mut found = Vec::new();
-            let name = self.look_at_name(file, &mut found);
-            let looks = search_long(&name, bytes, &self.forms, HELD)?;
-            found.extend(looks.into_iter().map(|look| secret(&name, look)));
-            Ok(Looked::Long(found))
+            self.look_at_long(file, bytes).map(Looked::Long)
         })
+    }
+
+    /// Looks through a file for secrets as it comes.
+    fn look_at_long(&mut self, file: &Path, bytes: &mut dyn io::Read) -> io::Result<Vec<Found>> {
+        self.files += 1;
+        let mut found = Vec::new();
+        let name = self.look_at_name(file, &mut found);
+        let looks = search_long(&name, bytes, &self.forms, HELD)?;
+        found.extend(looks.into_iter().map(|look| secret(&name, look)));
+        Ok(found)
     }
 
     /// Looks through a message, which is shown by this name.
@@ -259,10 +272,34 @@ fn secret(name: &str, (line, kind): (usize, Cow<'static, str>)) -> Found {
     Found::new(name, line, Kind::Secret, format!("looks like a credential ({kind})"))
 }
 
-fn read(file: &Path) -> Result<Vec<u8>, Error> {
-    let read = PlainFile::open(file).and_then(|opened| opened.bytes(MAX_FILE_BYTES));
-    let mut bytes = read.map_err(|error| path_unusable(file, &error))?;
-    Ok(mem::take(&mut *bytes))
+/// What was read of a file that was named.
+enum Given {
+    /// It is too long to be held.
+    Long(io::Chain<io::Cursor<Vec<u8>>, fs::File>),
+    Whole(Vec<u8>),
+}
+
+/// Reads a file, or a pipe; a device (`/dev/zero` behind a link) may have no end.
+fn read(file: &Path) -> Result<Given, Error> {
+    let read = || -> io::Result<Option<Given>> {
+        let mut opened = fs::File::open(file)?;
+        let kind = opened.metadata()?.file_type();
+        if kind.is_char_device() || kind.is_block_device() {
+            return Ok(None);
+        }
+        let mut bytes = Vec::new();
+        opened.by_ref().take(HELD as u64 + 1).read_to_end(&mut bytes)?;
+        let is_long = bytes.len() > HELD;
+        Ok(Some(if is_long {
+            Given::Long(io::Cursor::new(bytes).chain(opened))
+        } else {
+            Given::Whole(bytes)
+        }))
+    };
+    read().map_err(|error| path_unusable(file, &error))?.ok_or_else(|| {
+        let place = SafeText::default().as_they_wrote(&file.to_string_lossy());
+        Error::with(Code::PathUnusable, place.and(" is a device, and no file"))
+    })
 }
 
 /// What of a message in the making becomes one.
