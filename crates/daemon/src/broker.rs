@@ -3,6 +3,7 @@
 //! One broker serves one `keyless run`, or all of them as a service. Values leave it only through
 //! [`SessionBroker`], under a permit.
 
+mod git;
 mod hidden;
 mod variables;
 
@@ -24,6 +25,7 @@ use uuid::Uuid;
 use zeroize::Zeroizing;
 
 use self::{
+    git::git_variables,
     hidden::Hidden,
     variables::{
         add_key_ids, is_offered, leave_to_declared, placeholder, refuse_shared_variables,
@@ -215,6 +217,8 @@ impl Broker {
         let kept = |variable: &&Inherited| !remove.contains(&variable.name);
         let kept: Vec<&Inherited> = inherited.iter().filter(kept).collect();
         add_key_ids(&mut variables, &chosen, &aliased, &kept, &key);
+        let for_git = git_variables(&chosen, &variables, &kept);
+        variables.extend(for_git);
         let asked_for = |path: &SecretPath| match wanted {
             Wanted::These(paths) => paths.contains(path),
             _ => aliased.iter().any(|aliased| aliased.path == *path),

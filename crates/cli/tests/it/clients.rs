@@ -115,6 +115,38 @@ fn git_clones_commits_and_pushes() {
     world.assert_received(&origin);
 }
 
+/// With a remote of either form, in one session after another: a clone keeps no placeholder, which would be none in the next.
+#[test]
+fn git_logs_in_by_itself_where_a_token_is_for_its_host() {
+    let mut world = World::with_store();
+    world.add("team/github/token", &["--to", "github.com", "--env", "GITHUB_TOKEN"]).ok();
+    let repositories = Repositories::under(world.home.root().join("operator/srv"));
+    let bare = repositories.create("acme/site.git", &[("README.md", "hello\n")]).unwrap();
+    let gate =
+        Gate::Basic { user: Some("x-access-token".into()), password: world.canary.value().into() };
+    let origin = world.origin_of("github.com", repositories.handler().behind(gate));
+    let settings = [
+        ("GIT_CONFIG_COUNT", "1"),
+        ("GIT_CONFIG_KEY_0", "user.name"),
+        ("GIT_CONFIG_VALUE_0", "Ada"),
+    ];
+    let session = |script: &str| {
+        let run = world.agent_sh(&format!("set -e; {script}"));
+        let run = settings.iter().fold(run, |run, (name, value)| run.env(name, *value));
+        run.run().ok()
+    };
+    session("git clone -q git@github.com:acme/site.git copy");
+    let text = session(
+        "cd copy; git -c user.email=a@b.test commit -q --allow-empty -m second; git push -q origin main
+         git clone -q https://github.com/acme/site.git ../other; cat .git/config ../other/.git/config",
+    );
+    assert!(!text.contains("kloak_") && text.contains("git@github.com:acme/site.git"), "{text}");
+    let log = Command::new("git").arg("-C").arg(bare).args(["log", "--format=%s %an"]).output();
+    let log = String::from_utf8(log.unwrap().stdout).unwrap();
+    assert!(log.starts_with("second Ada\nfirst"), "{log}");
+    world.assert_received(&origin);
+}
+
 #[test]
 fn python_urllib() {
     let mut world = World::with_token();
