@@ -81,6 +81,9 @@ pub(crate) fn main() -> ExitCode {
         return ui.fail(&name, &error);
     }
     keyless_daemon::harden();
+    if matches!(cli.command, Command::Broker(_)) {
+        take_its_name();
+    }
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = match runtime {
@@ -105,15 +108,11 @@ pub(crate) fn main() -> ExitCode {
     outcome.map_or_else(|error| ui.fail(&name, &error), Ui::done)
 }
 
-/// With the likeliest of the commands that a slip of the finger may have meant: clap names all that are somewhat alike, the
-/// likeliest last.
-fn with_likeliest(mut error: clap::Error) -> clap::Error {
-    if let Some(ContextValue::Strings(names)) = error.get(ContextKind::SuggestedSubcommand)
-        && let Some(likeliest) = names.last().cloned()
-    {
-        error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(vec![likeliest]));
-    }
-    error
+/// What `pgrep`, `ss` and the kernel's words on a lack of memory call this process: its file's name otherwise, and a broker's
+/// is `/proc/self/exe`.
+fn take_its_name() {
+    #[cfg(target_os = "linux")]
+    let _ = rustix::thread::set_name(c"keyless");
 }
 
 /// What clap has to say: help as it prints it, faults in the form that all have, or as JSON where that is asked.

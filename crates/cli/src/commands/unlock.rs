@@ -2,6 +2,7 @@
 
 use std::{
     io::{BufRead, BufReader, Write},
+    os::unix::process::CommandExt as _,
     path::Path,
     process::{Command, ExitCode, Stdio},
     time::Duration,
@@ -118,7 +119,10 @@ async fn by_code(ui: &Ui, socket: &Path, asked: Option<Duration>) -> Result<Exit
 
 pub(super) async fn lock(ui: &Ui) -> Result<ExitCode, Error> {
     let places = Places::from_environment()?;
-    let was_open = keyless_daemon::lock_service(&places.agent_socket()).await;
+    let socket = places.agent_socket();
+    let sessions = keyless_daemon::service_status(&socket).await.ok().flatten();
+    let sessions = sessions.map_or(0, |status| status.sessions);
+    let was_open = keyless_daemon::lock_service(&socket).await;
     // A broker that hangs keeps none of the others open.
     let alone = keyless_daemon::end_runs_alone(&places)?;
     // Nothing is said to be locked that an older one still has open.
@@ -136,6 +140,13 @@ pub(super) async fn lock(ui: &Ui) -> Result<ExitCode, Error> {
         return Err(hangs);
     }
     let words = match (was_open, alone) {
+        // What stands in a session's terminal is its command's own word, an error of TLS mostly.
+        (true, 0) if sessions > 0 => {
+            let sessions = counted(usize::try_from(sessions).unwrap_or(usize::MAX), "session");
+            format!(
+                "Locked; with it {sessions}: what a command in there asks for is cut off, and keyless run has to start it anew.\n"
+            )
+        }
         (true, 0) => "Locked.\n".to_owned(),
         (false, 0) => "It was locked already.\n".to_owned(),
         (_, alone) => {
@@ -143,7 +154,9 @@ pub(super) async fn lock(ui: &Ui) -> Result<ExitCode, Error> {
             format!("Locked; with it {runs} that had opened the store by a factor of their own.\n")
         }
     };
-    let data = json!({ "locked": true, "was_unlocked": was_open, "runs_ended": alone });
+    let data = json!({
+        "locked": true, "was_unlocked": was_open, "runs_ended": alone, "sessions_ended": sessions,
+    });
     ui.answer("lock", &data, &words);
     Ok(ExitCode::SUCCESS)
 }
@@ -165,6 +178,8 @@ fn start_broker(word: &str, factor: &str, seconds: u64) -> Result<(), Error> {
     // It outlives this process: what a script holds open here, a lock or a pipe, is not to wait for it.
     keyless_daemon::close_on_exec_above_stderr().map_err(failed)?;
     let mut child = Command::new(keyless_daemon::this_program().map_err(failed)?)
+        // As `ps` has it; the program itself is `/proc/self/exe`.
+        .arg0("keyless")
         .args(["broker", "--factor-stdin", "--for", &format!("{seconds}s")])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

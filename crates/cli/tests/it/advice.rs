@@ -342,3 +342,29 @@ fn a_limit_that_was_set_is_taken_back() {
     let errors = set("0").exits(2).errors();
     assert!(errors.contains("a number from 1 on, or none"), "{errors}");
 }
+
+/// Who looks for the broker with `ps`, `pgrep` or `ss` looks for its name.
+#[test]
+fn the_broker_is_found_by_its_name() {
+    let world = World::with_token();
+    world.keyless(&["unlock"]).run().ok();
+    let pid = world.keyless(&["status", "--json"]).run().data()["broker"]["pid"].to_string();
+    let of = |file: &str| fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap();
+    assert_eq!(of("comm"), "keyless\n");
+    assert!(of("cmdline").starts_with("keyless\0broker\0"), "{}", of("cmdline"));
+}
+
+#[test]
+fn lock_says_what_it_cuts_off() {
+    let world = World::with_token();
+    world.keyless(&["unlock"]).run().ok();
+    let mut run = world.keyless(&["run", "--", "sleep", "60"]).without_passphrase().start();
+    crate::world::wait_until("its session is open", || {
+        let status = world.keyless(&["status", "--json"]).run().data();
+        status["broker"]["sessions"] == 1
+    });
+    let locked = world.keyless(&["lock"]).run().ok();
+    assert!(locked.contains("Locked; with it 1 session:"), "{locked}");
+    run.signal(rustix::process::Signal::TERM);
+    run.wait();
+}

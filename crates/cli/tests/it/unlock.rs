@@ -114,7 +114,10 @@ fn a_run_needs_no_passphrase_until_lock() {
     assert!(seen.exits(5).errors().contains("a broker of its own"), "{}", seen.errors());
 
     let locked = world.keyless(&["lock", "--json"]).run().data();
-    assert_eq!(locked, json!({ "locked": true, "was_unlocked": true, "runs_ended": 0 }));
+    assert_eq!(
+        locked,
+        json!({ "locked": true, "was_unlocked": true, "runs_ended": 0, "sessions_ended": 0 })
+    );
     wait_until("the broker is gone", || status(&world)["unlocked"] == json!(false));
     let seen = run();
     assert!(seen.exits(5).errors().contains("next:  run keyless unlock"), "{}", seen.errors());
