@@ -167,6 +167,15 @@ pub(crate) fn show(text: &str) -> Result<(), Error> {
     })
 }
 
+/// Shows what is told once on a screen of its own, and asks whether it is written down; no answer is none.
+pub(crate) fn written_down(text: &str) -> Result<bool, Error> {
+    let question = Zeroizing::new(format!("{text}\n\nIs it written down? [y/N] "));
+    let answer = hidden::answer(&question).map_err(|_| {
+        Error::with(Code::TerminalRequired, SafeText::words("it is shown at a terminal alone"))
+    })?;
+    Ok(answer.is_some_and(|answer| matches!(answer.trim(), "y" | "Y" | "yes")))
+}
+
 /// A line that is no secret, typed at the controlling terminal, whatever stdin is.
 pub(crate) fn line(question: &str) -> Result<String, Error> {
     need_person()?;

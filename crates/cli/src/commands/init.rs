@@ -61,13 +61,13 @@ pub(super) async fn run(ui: &Ui, args: InitArgs) -> Result<ExitCode, Error> {
         ui.answer("init", &data, &text);
         return Ok(ExitCode::SUCCESS);
     }
-    ui.line(&format!(
-        "Made the store {store_path}.\n\n\
-         Recovery phrase, shown this once. Write it down: it opens the store when the passphrase is lost.\n\n\
+    ui.line(&format!("Made the store {store_path}."));
+    let shown = Zeroizing::new(format!(
+        "Recovery phrase, shown this once. Write it down: it opens the store when the passphrase is lost.\n\n\
          {}",
         in_rows(&words).trim_end_matches('\n')
     ));
-    if !prompt::acknowledged("Is it written down?", OTHER_WAY)? {
+    if !prompt::written_down(&shown)? {
         Ui::fault(
             "The store is made, and nobody has its recovery phrase.",
             Some("keyless vault envelope change recovery shows another"),

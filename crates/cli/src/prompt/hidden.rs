@@ -52,6 +52,14 @@ pub(super) fn show(text: &str) -> io::Result<()> {
     read(OTHER_SCREEN, text, OWN_SCREEN).map(drop)
 }
 
+/// The same, with what was entered; nothing where it was interrupted.
+pub(super) fn answer(text: &str) -> io::Result<Option<Zeroizing<String>>> {
+    Ok(match read(OTHER_SCREEN, text, OWN_SCREEN)? {
+        Ended::Entered(line) => Some(line),
+        Ended::Interrupted => None,
+    })
+}
+
 /// One line after `question`, with what goes to the terminal before and behind both. What was typed before a stop is
 /// lost, as in line mode.
 fn read(before: &[u8], question: &str, behind: &[u8]) -> io::Result<Ended> {

@@ -354,6 +354,23 @@ fn the_broker_is_found_by_its_name() {
     assert!(of("cmdline").starts_with("keyless\0broker\0"), "{}", of("cmdline"));
 }
 
+/// The phrase leaves nothing to scroll back to, and who breaks off there is told what is left to do.
+#[test]
+fn a_phrase_is_shown_on_a_screen_of_its_own() {
+    let world = World::empty();
+    let pass = world.another_value();
+    let script = format!(
+        "expect(': '); say({pass:?} + '\\n'); expect(': '); say({pass:?} + '\\n')\n\
+         expect('written down?'); say('\\x03'); expect('change recovery shows another'); finish(code=2)"
+    );
+    let screen = at_a_terminal(&world, world.keyless(&["init"]).without_passphrase(), &script);
+    let (before, shown) = screen.split_once("\u{1b}[?1049h").unwrap();
+    let (shown, after) = shown.split_once("\u{1b}[?1049l").unwrap();
+    assert!(shown.contains("Recovery phrase, shown this once"), "{screen}");
+    let last = shown.lines().find(|line| line.starts_with("    ")).unwrap().trim();
+    assert!(!before.contains(last) && !after.contains(last), "{screen}");
+}
+
 #[test]
 fn lock_says_what_it_cuts_off() {
     let world = World::with_token();

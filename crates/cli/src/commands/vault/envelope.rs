@@ -196,8 +196,8 @@ impl Shown<'_> {
         }
         // Words that will not be put in place are not shown either.
         prompt::need_terminal("--output FILE")?;
-        ui.line(&format!("{}:\n\n{}\n", self.what, in_rows(self.text)));
-        if prompt::acknowledged("Is it written down?", "--output FILE")? {
+        let shown = Zeroizing::new(format!("{}:\n\n{}", self.what, in_rows(self.text)));
+        if prompt::written_down(&shown)? {
             return Ok(());
         }
         let words = "it was not written down, so nothing was changed";
