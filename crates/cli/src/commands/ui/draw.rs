@@ -108,7 +108,11 @@ fn draw_list(frame: &mut Frame<'_>, area: Rect, app: &App, view: &View, theme: T
         let cells = row.cells.iter().enumerate().map(|(index, words)| {
             let (marked, mood) = row.marked;
             let style = if index == marked { theme.of(mood) } else { Style::new() };
-            Cell::from(Span::styled(pieces::clipped(words, columns[index].width), style))
+            let clip = match view.head[index].0 {
+                "Path" => pieces::clipped_path,
+                _ => pieces::clipped,
+            };
+            Cell::from(Span::styled(clip(words, columns[index].width), style))
         });
         Row::new(cells)
     });

@@ -162,6 +162,20 @@ pub(super) fn clipped(text: &str, width: u16) -> String {
     kept + "…"
 }
 
+/// A path in `width` columns at most: two that begin alike differ at their ends, so the beginning goes.
+pub(super) fn clipped_path(path: &str, width: u16) -> String {
+    let width = usize::from(width);
+    if columns_of(path) <= width {
+        return path.to_owned();
+    }
+    // Paths are ASCII, and what is not is clipped as any text is.
+    let from = path.len().saturating_sub(width.saturating_sub(1));
+    match path.get(from..) {
+        Some(end) if path.is_ascii() => format!("…{end}"),
+        _ => clipped(path, u16::try_from(width).unwrap_or(u16::MAX)),
+    }
+}
+
 fn columns_of(text: &str) -> usize {
     Span::raw(text).width()
 }
@@ -210,5 +224,7 @@ mod tests {
         assert_eq!(clipped("abcde", 4), "abc…");
         assert_eq!(clipped("日本語", 5), "日本…");
         assert_eq!(clipped("日本語", 4), "日…");
+        assert_eq!(clipped_path("personal/acme-b/key", 19), "personal/acme-b/key");
+        assert_eq!(clipped_path("personal/acme-b/key", 10), "…cme-b/key");
     }
 }
