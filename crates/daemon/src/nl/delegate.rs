@@ -57,6 +57,7 @@ impl NlService {
         course: &mut Course,
         is_watched: bool,
     ) -> Result<Done, NlFault> {
+        let action = of_one_mind(action)?;
         // The issuer itself must be allowed to hand these secrets on.
         let Allowed { meant, allowance, is_asked } = self.allowed(caller, &action, course).await?;
         course.grants = allowance.grants().iter().map(ToString::to_string).collect();
@@ -90,6 +91,9 @@ impl NlService {
         let (life, uses) = (delegation_scope.ttl_seconds, footing.scope.max_uses);
         let to = (&subject.agent_uri, Some(&subject.instance_id));
         let order = self.order(caller, to, &footing, life)?;
+        // What it does is asked about and logged as what it hands on, and has to mean the same secrets.
+        let theirs = self.allowed(caller, delegated_action, &mut Course::default()).await?;
+        mean_the_same(&meant, &theirs.meant)?;
         let session = self.session_of(caller)?;
         session.could_run(&action, &account.action_id, &meant, None).await?;
         if is_dry_run {
@@ -98,8 +102,7 @@ impl NlService {
         // A watched agent's work waits for a person, whoever is to do it.
         let is_asked = is_asked || is_watched;
         if is_asked {
-            // They are shown what it may reach there; what can't be done is not asked about.
-            let theirs = self.allowed(caller, delegated_action, &mut Course::default()).await?;
+            // They are shown what it may reach there.
             let hosts = theirs.allowance.allowed_hosts();
             self.approve(Approval { caller, action: &action, meant: &meant, kept: &[], hosts })
                 .await?;
@@ -113,7 +116,7 @@ impl NlService {
         let acting = Acting { issuers, token: token.clone(), binding };
         let delegate = Caller {
             aid: subject,
-            source_ip: None,
+            source_ip: caller.source_ip,
             delegation: token.chain.clone(),
             acting: Some(acting),
         };
@@ -410,6 +413,41 @@ pub(super) fn asked_life(ttl_seconds: Option<u64>) -> SignedDuration {
         SignedDuration::from_secs(i64::try_from(seconds).unwrap_or(i64::MAX))
     });
     asked.min(MAX_LIFE)
+}
+
+/// The same with one context and one limit of time for the handing on and for what is done.
+fn of_one_mind(mut action: Action) -> Result<Action, NlFault> {
+    let (outer, limit) = (action.context.clone(), action.timeout);
+    let Deed::Delegate { delegated_action: inner, .. } = &mut action.deed else {
+        return Err(Code::Internal.into());
+    };
+    match (&outer, &inner.context) {
+        (Some(outer), Some(inner)) if outer != inner => {
+            let words = "the delegate action has a context, and its delegated_action another one";
+            let fault = NlFault::new(Code::MessageMalformed, SafeText::words(words));
+            return Err(fault.suggesting(SafeText::words("Say it once, or the same in both.")));
+        }
+        (Some(_), None) => inner.context = outer,
+        _ => action.context.clone_from(&inner.context),
+    }
+    if let Some(limit) = limit {
+        inner.timeout = Some(inner.timeout().min(limit));
+    }
+    Ok(action)
+}
+
+/// Fails unless each reference stands for the same secret in both: which one it is depends on what grants name.
+fn mean_the_same(handed_on: &[Meant], done: &[Meant]) -> Result<(), NlFault> {
+    let differs = |one: &&Meant| {
+        !done.iter().any(|other| other.handle == one.handle && other.path == one.path)
+    };
+    let Some(differing) = handed_on.iter().find(differs) else { return Ok(()) };
+    let written = differing.handle.as_written();
+    let words =
+        SafeText::words("your grants let you hand on another secret than the action would use as ");
+    let fault = NlFault::new(Code::ReferenceAmbiguous, words.as_they_wrote(written));
+    let advice = "Write the whole path, PROJECT/ENVIRONMENT/CATEGORY/NAME.";
+    Err(fault.with("secret_ref", written).suggesting(SafeText::words(advice)))
 }
 
 /// Whether an agent may be handed work by another one, and why not.

@@ -292,7 +292,9 @@ impl NlService {
         course.ahead.noting.written().await?;
         // Whatever a watched agent does waits for a person, as if its grant had said so.
         let is_asked = is_asked || self.is_watched(caller, band).await?;
-        if is_asked && !action.dry_run && !caller.was_asked_about() {
+        // A file of the delegate's own is none that a person was shown with what was handed on.
+        let was_asked = caller.was_asked_about() && course.kept.is_empty();
+        if is_asked && !action.dry_run && !was_asked {
             let hosts = allowance.allowed_hosts();
             let kept = &course.kept;
             self.approve(Approval { caller, action: &action, meant: &meant, kept, hosts }).await?;
@@ -300,7 +302,7 @@ impl NlService {
         course.grants = allowance.grants().iter().map(ToString::to_string).collect();
         course.resolved_at = Some(Timestamp::now());
         if action.dry_run {
-            if is_asked && !caller.was_asked_about() {
+            if is_asked && !was_asked {
                 course.warnings.push("a person will be asked before it is done".to_owned());
             }
             return Ok(Done::Checked);

@@ -7,7 +7,7 @@ use std::{
 };
 
 use keyless_core::{
-    SecretPath,
+    Handle, SecretPath,
     agent::{AgentState, LifecycleAuthority, TrustLevel},
     approval::{Asked, Decision},
     grant::GrantId,
@@ -358,6 +358,48 @@ async fn nobody_is_asked_about_work_that_its_recipient_could_not_do() {
     }
     assert!(served.nl.requests.all().await.unwrap().is_empty());
     assert!(served.nl.delegations.list().await.unwrap().is_empty());
+}
+
+/// A person who is shown one secret has said nothing about another: what is handed on and what is done have one context.
+#[tokio::test]
+async fn what_is_handed_on_is_what_is_done() {
+    let served = Served::new().await;
+    let issuer = served.agent("a", &[Delegate, Exec], &[]).await;
+    served.allow(&issuer, json!({ "require_human_approval": true })).await;
+    let helper = served.agent("b", &[Exec], &[]).await;
+    let context = |environment: &str| json!({ "project": "t", "environment": environment });
+    let delegate = |outer: Value, inner: Value| {
+        let mut whole = json!({
+            "type": "delegate", "delegate_to": helper.aid.agent_uri.as_str(), "timeout_ms": 2000,
+            "delegated_action": { "type": "exec", "template": "true {{nl:api/token}}" },
+            "delegation_scope": { "secrets": ["api/token"] },
+        });
+        if !outer.is_null() {
+            whole["context"] = outer;
+        }
+        if !inner.is_null() {
+            whole["delegated_action"]["context"] = inner;
+        }
+        action(whole)
+    };
+    let two = delegate(context("staging"), context("production"));
+    assert_eq!(done(&served, &issuer, two).await, Some(Code::MessageMalformed));
+    assert!(served.nl.requests.all().await.unwrap().is_empty());
+    for one in [delegate(context("dev"), Value::Null), delegate(Value::Null, context("dev"))] {
+        let one = of_one_mind(one).unwrap();
+        let Deed::Delegate { delegated_action, .. } = &one.deed else { unreachable!() };
+        assert_eq!(one.context, delegated_action.context);
+        // Nor does it take longer than the handing on may.
+        assert_eq!(delegated_action.timeout().as_millis(), 2000);
+    }
+    let meant = |path: &str| {
+        let handle = Handle::parse_alone("secret_ref", "{{nl:key}}").unwrap();
+        Meant { handle, path: SecretPath::parse(path).unwrap() }
+    };
+    let (staging, production) = (meant("team/staging/api/key"), meant("team/production/api/key"));
+    let differs = mean_the_same(std::slice::from_ref(&staging), std::slice::from_ref(&production));
+    assert_eq!(differs.unwrap_err().code(), Code::ReferenceAmbiguous);
+    assert!(mean_the_same(std::slice::from_ref(&staging), &[production, staging.clone()]).is_ok());
 }
 
 /// What did not begin leaves nothing that its recipient could go on with.
