@@ -38,6 +38,16 @@ fn payload(value: &Value) -> Map<String, Value> {
     value.as_object().unwrap().clone()
 }
 
+/// Of people no attestation is wanted.
+#[tokio::test]
+async fn no_agent_registers_a_person() {
+    let served = Served::new().await;
+    let (nl, by) = (&served.nl, administrator(&served).await);
+    let person = wanted(&json!({ "agent_type": "human" }));
+    let told = nl.register_agent(&by, &person).await.unwrap_err().body(Shape::Bare);
+    assert!(told["message"].to_string().contains("keyless agent register --type human"), "{told}");
+}
+
 #[tokio::test]
 async fn an_administrator_registers_nothing_beyond_itself() {
     let served = Served::new().await;

@@ -7,7 +7,7 @@ use keyless_core::{
     ActionType,
     agent::{AgentType, AgentUri, Aid, AidScope, CLOCK_SKEW, TrustLevel},
 };
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer, de::Error as _};
 use serde_json::Value;
 
 use crate::nl::agents::Registration;
@@ -21,6 +21,8 @@ pub(in crate::nl) struct Wanted {
     agent_uri: AgentUri,
     /// That of who registers it, if nothing is said.
     organization_id: Option<String>,
+    /// A program does not become a person, of whom no attestation is wanted, because an agent says so.
+    #[serde(deserialize_with = "no_person")]
     agent_type: AgentType,
     capabilities: Vec<ActionType>,
     scope: Option<AidScope>,
@@ -73,6 +75,15 @@ impl Wanted {
             metadata: self.metadata,
             is_administrator: false,
         }
+    }
+}
+
+fn no_person<'de, D: Deserializer<'de>>(deserializer: D) -> Result<AgentType, D::Error> {
+    match AgentType::deserialize(deserializer)? {
+        AgentType::Human => Err(D::Error::custom(
+            "people are registered by the operator alone: keyless agent register --type human",
+        )),
+        kind => Ok(kind),
     }
 }
 
