@@ -75,6 +75,10 @@ pub(super) fn response(
         }
         Err(fault) => {
             response.status = Status::stopped_by(fault.code());
+            // What had begun had them, however it ended.
+            if course.ran {
+                response.secrets_used.clone_from(&course.written);
+            }
             Some(if account.is_dry_run { fault.with("dry_run", true) } else { fault })
         }
     };
