@@ -107,7 +107,6 @@ fn is_plain(char: char) -> bool {
             | '\u{30a0}'..='\u{30fe}'
             | '\u{3400}'..='\u{9fff}'
             | '\u{ac00}'..='\u{d7a3}'
-            | '\u{ff01}'..='\u{ff0f}'
             | '\u{1f300}'..='\u{1faff}'
     )
 }
@@ -120,9 +119,10 @@ fn is_unseen(char: char) -> bool {
         || is_combining_mark(char)
 }
 
-/// The letters and digits of ASCII that a character is another look of.
+/// The letters and digits of ASCII that a character is another look of, and of wide ones the signs as well.
 fn in_ascii(char: char) -> Option<Symbol> {
-    let (mut symbol, mut is_ascii, mut is_word) = (Symbol::NOTHING, true, false);
+    let is_wide = ('\u{ff01}'..='\u{ff5e}').contains(&char);
+    let (mut symbol, mut is_ascii, mut is_word) = (Symbol::NOTHING, true, is_wide);
     decompose_compatible(char, |part| {
         let place = symbol.bytes.get_mut(usize::from(symbol.length));
         match (u8::try_from(part).ok().filter(u8::is_ascii), place) {
@@ -157,6 +157,7 @@ mod tests {
             ("h\u{34f}u\u{e0001}n\u{e0041}t", "hunt"),
             ("h\u{301}u\u{9b}1;31mn", "hun"),
             ("ｈｕｎ①𝐚ﬁ", "hun1afi"),
+            ("ｐａ＄＄－ｗ＿０．！", "pa$$-w_0.!"),
             ("\u{8}\u{8}x", "x"),
         ] {
             assert_eq!(read(text).as_deref(), Some(seen), "{text:?}");
