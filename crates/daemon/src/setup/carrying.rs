@@ -55,7 +55,7 @@ const UNSPOKEN_NAMES: &[(&str, &str)] = &[
     ("REDIS_", "Redis"),
     ("SMTP_", "SMTP"),
 ];
-const PASSWORDS: [&str; 4] = ["PASSWORD", "PASS", "PASSWD", "PWD"];
+const LOGINS: [&str; 7] = ["PASSWORD", "PASS", "PASSWD", "PWD", "URL", "URI", "DSN"];
 /// Parts of names of keys that a program signs or encrypts with by itself.
 const OWN_KEYS: &[&str] = &[
     "APP_KEY",
@@ -188,8 +188,8 @@ pub fn uncarried(name: &str, value: Option<&str>) -> Option<String> {
             "its name is of a key that the program itself signs or encrypts with".to_owned(),
         );
     }
-    let is_password = PASSWORDS.iter().any(|word| name.ends_with(word));
-    let protocol = UNSPOKEN_NAMES.iter().find(|(begin, _)| is_password && name.starts_with(begin));
+    let is_login = LOGINS.iter().any(|word| name.ends_with(word));
+    let protocol = UNSPOKEN_NAMES.iter().find(|(begin, _)| is_login && name.starts_with(begin));
     protocol.map(|(_, protocol)| format!("its name is of {protocol}, which carries no placeholder"))
 }
 
@@ -260,6 +260,7 @@ mod tests {
             ("SMTP_PASSWORD", Some("wQ7z9Lk2Xp4vBn"), Some("of SMTP")),
             ("GITHUB_TOKEN", Some("wQ7z9Lk2Xp4vBn"), None),
             ("SMTP_API_KEY", None, None),
+            ("REDIS_URL", None, Some("of Redis")),
         ] {
             let why = uncarried(name, value);
             let fits = match part {

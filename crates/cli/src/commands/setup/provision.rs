@@ -9,7 +9,7 @@ use std::{
 use keyless_core::{Code, Destination, EgressRule, Error, SecretPath};
 use keyless_daemon::{
     AgreedBy, Operator, ci, counted, manifest_of, places_at, places_in_words, read_destinations,
-    setup::{Import, ImportRow, Judged, Login, Outcome, Proposal, Proposer, Scan, Wish},
+    setup::{Import, ImportRow, Judged, Login, Outcome, Proposal, Proposer, Scan, Wish, uncarried},
     vault::{Inventory, Manifest, Metadata, Providers, Row},
 };
 use serde_json::json;
@@ -279,6 +279,11 @@ impl Aim {
             let words = format!("{path} may go to {hosts}, into {places}, as {whose} says.");
             return Ok(Self { words, named: Vec::new() });
         }
+        if let Some(why) = one.variable.as_deref().and_then(|name| uncarried(name, None)) {
+            let words =
+                format!("{path} may go to no host: {why}. keyless exec gives it to one command.");
+            return Ok(Self { words, named: Vec::new() });
+        }
         let named = hosts_of(ui, &one.question())?;
         let words = if named.is_empty() {
             format!("{path} may go to no host yet: keyless secret set {path} --to HOST.")
@@ -343,6 +348,9 @@ async fn hosts_from_person(
             continue;
         }
         let name = secret.metadata.env.as_ref().map(ToString::to_string).unwrap_or_default();
+        if uncarried(&name, None).is_some() {
+            continue;
+        }
         let to = hosts_of(setup.ui, &hosts_question(&secret.path, &name))?;
         if !to.is_empty() {
             let mut rule = EgressRule::to(to);
