@@ -2,10 +2,7 @@
 
 use std::{
     fs,
-    os::unix::{
-        ffi::OsStrExt as _,
-        fs::PermissionsExt as _,
-    },
+    os::unix::{ffi::OsStrExt as _, fs::PermissionsExt as _},
     process::Command,
 };
 

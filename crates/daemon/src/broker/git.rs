@@ -142,7 +142,10 @@ mod tests {
         let variables = [Variable { name: "TOKEN".to_owned(), placeholder: "kloak_X".to_owned() }];
         let inherited: Vec<Inherited> = inherited
             .iter()
-            .map(|(name, value)| Inherited { name: (*name).to_owned(), value: (*value).to_owned() })
+            .map(|(name, value)| Inherited {
+                name: (*name).to_owned(),
+                value: (*value).to_owned().into(),
+            })
             .collect();
         let inherited: Vec<&Inherited> = inherited.iter().collect();
         let all = git_variables(std::slice::from_ref(secret), &variables, &inherited);
