@@ -317,16 +317,16 @@ fn a_second_project_gets_a_path_of_its_own_for_its_own_value() {
     assert_eq!(github.requests()[1].header("x"), Some(third.as_str().into()));
 }
 
-/// No host helps a key that the program itself signs with, so nobody is asked for one.
+/// No host helps a value whose protocol carries no placeholder, so nobody is asked for one.
 #[test]
-fn a_key_of_the_programs_own_is_asked_for_without_hosts() {
+fn what_no_request_carries_is_asked_for_without_hosts() {
     let world = World::with_store();
-    world.home.write("work/app.py", "import os\nos.environ['JWT_SECRET']\n").unwrap();
+    world.home.write("work/app.py", "import os\nos.environ['SMTP_PASSWORD']\n").unwrap();
     let value = world.canary.value();
     let script = format!(
         "expect('secrets.toml? [y/N]'); say('y\\n')\n\
-         expect('may go to no host: its name is of a key that the program itself signs or encrypts with')\n\
-         expect('JWT_SECRET (not shown; empty skips): '); say({value:?} + '\\n')\n\
+         expect('may go to no host: its name is of SMTP, which carries no placeholder')\n\
+         expect('SMTP_PASSWORD (not shown; empty skips): '); say({value:?} + '\\n')\n\
          expect('keyless exec gives such a value to one command'); finish(code=0)"
     );
     let screen = at_a_terminal(&world, world.keyless(&["setup"]), &script);

@@ -225,6 +225,8 @@ struct CanonicalDetail<'a> {
     rule: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     rule_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    secrets_named: &'a [SecretPath],
     #[serde(skip_serializing_if = "Option::is_none")]
     source_ip: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -277,6 +279,7 @@ impl<'a> Canonical<'a> {
                 request_id: detail.request_id.as_deref(),
                 rule: detail.rule.as_deref(),
                 rule_id: detail.rule_id.as_deref(),
+                secrets_named: &detail.secrets_named,
                 source_ip: detail.source_ip.as_deref(),
                 status: detail.status,
                 stopped: detail.stopped.as_deref(),
