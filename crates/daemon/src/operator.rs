@@ -23,8 +23,8 @@ use keyless_core::{
 };
 use keyless_store::{AuditLog, AuditQuery, Store, StorePlace};
 use keyless_vault::{
-    Backup, BackupRecipients, Conflicts, Entries, EnvelopeKind, FormatVerdict, Imported, Metadata,
-    NewSecret, PlaceholderShape, Replacement, Secret, Vault, Weakness,
+    Backup, BackupRecipients, Conflicts, Entries, EnvForm, EnvelopeKind, FormatVerdict, Imported,
+    Metadata, NewSecret, PlaceholderShape, Replacement, Secret, Vault, Weakness,
 };
 use zeroize::Zeroizing;
 
@@ -157,6 +157,15 @@ impl Operator {
             Err(error) if error.code() == Code::SecretNotFound => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// Whether this stands around a secret's value in its variable.
+    pub(crate) async fn surrounds(
+        &self,
+        path: &SecretPath,
+        form: Option<&EnvForm>,
+    ) -> Result<bool, Error> {
+        Ok(self.vault.show(path).await?.metadata.env_form.as_ref() == form)
     }
 
     /// Replaces a secret's metadata, which was `before`: [`Code::ChangedMeanwhile`] when it is something else by now.

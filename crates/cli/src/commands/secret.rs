@@ -15,6 +15,7 @@ use std::{collections::BTreeMap, env, process::ExitCode, slice, sync::Arc};
 use keyless_core::{ApproveOnUse, Code, Error, Location, SafeText, SecretPath};
 use keyless_daemon::{
     AgreedBy, CheckWhen, Operator, Places, SecretRow,
+    setup::Login,
     vault::{KeptAt, Metadata, Secret, SourceConfig, Vault},
 };
 use serde_json::{Value, json};
@@ -228,7 +229,10 @@ async fn rotate(ui: &Ui, args: RotateArgs) -> Result<(), Error> {
     let operator = operator.checking(&places, when(args.save));
     let mut tries = prompt::Tries::of(args.value.is_typed());
     let (version, is_short) = loop {
-        let value = prompt::value(ui, &args.value)?;
+        let value = match password_alone(&known, prompt::value(ui, &args.value)?) {
+            Err(error) if tries.again(&error, is_wrong_value) => continue,
+            value => value?,
+        };
         let is_short = !keyless_daemon::is_looked_for(&value);
         match ui.wait("Saving", Box::pin(operator.rotate(&args.path, value))).await {
             Err(error) if tries.again(&error, is_wrong_value) => {}
@@ -251,6 +255,19 @@ async fn rotate(ui: &Ui, args: RotateArgs) -> Result<(), Error> {
     let words = format!("{} {what}; running sessions take it up within seconds.\n", args.path);
     ui.answer("secret rotate", &data, &words);
     Ok(())
+}
+
+/// The value of a secret around which an address stands in its variable: of who gives the whole address the password in it.
+fn password_alone(known: &Secret, value: Zeroizing<Vec<u8>>) -> Result<Zeroizing<Vec<u8>>, Error> {
+    let text = str::from_utf8(&value).ok().filter(|text| text.contains("://"));
+    let (Some(form), Some(text)) = (&known.metadata.env_form, text) else { return Ok(value) };
+    match Login::read(text).filter(|login| login.form == *form) {
+        Some(login) => Ok(Zeroizing::new(login.password.as_bytes().to_vec())),
+        None => {
+            let words = "another address than the one that stands around this secret's value; give the password alone";
+            Err(Error::with(Code::ValueRefused, SafeText::words(words)))
+        }
+    }
 }
 
 async fn remove(ui: &Ui, args: RemoveArgs) -> Result<(), Error> {

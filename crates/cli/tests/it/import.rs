@@ -231,6 +231,21 @@ fn an_addresss_password_is_the_secret_and_programs_find_the_address() {
     std::fs::write(&file, text).unwrap();
     let again = world.keyless(&options).run().data();
     assert_eq!(states(&again)[0].1, "present", "{again}");
+    // The same password in another address is another value: its line stays.
+    let elsewhere = format!("DATABASE_URL=postgres://app:{encoded}@db2.example.com/staging\n");
+    std::fs::write(&file, &elsewhere).unwrap();
+    world.keyless(&options).run();
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), elsewhere);
+    // Of who gives the whole address at a rotation the password is taken, and no other address.
+    let new = value(&world).replace(['/', '+', '@'], "x");
+    let whole = |host: &str| format!("postgres://app:{new}@{host}/shop");
+    let rotate = ["secret", "rotate", path, "--value-stdin"];
+    let refused = world.keyless(&rotate).stdin(whole("db2.example.com")).run();
+    assert!(refused.exits(2).errors().contains("give the password alone"), "{}", refused.errors());
+    world.keyless(&rotate).stdin(whole("db.example.com")).run().ok();
+    std::fs::write(&file, format!("DATABASE_URL={}\n", whole("db.example.com"))).unwrap();
+    let again = world.keyless(&options).run().data();
+    assert_eq!(states(&again)[0].1, "present", "{again}");
     world.keyless(&["secret", "set", path, "--env-form", "none"]).run().ok();
     let bare = world.agent_sh("echo $DATABASE_URL").run().ok();
     assert!(bare.starts_with("kloak_"), "{bare}");

@@ -55,11 +55,11 @@ const UNSPOKEN_NAMES: &[(&str, &str)] = &[
     ("REDIS_", "Redis"),
     ("SMTP_", "SMTP"),
 ];
+/// Whole names of such keys: a part of them is of services' too (`FACEBOOK_APP_SECRET`).
+const OWN_KEY_NAMES: [&str; 2] = ["APP_KEY", "APP_SECRET"];
 const LOGINS: [&str; 7] = ["PASSWORD", "PASS", "PASSWD", "PWD", "URL", "URI", "DSN"];
 /// Parts of names of keys that a program signs or encrypts with by itself.
 const OWN_KEYS: &[&str] = &[
-    "APP_KEY",
-    "APP_SECRET",
     "AUTH_SECRET",
     "COOKIE_SECRET",
     "CSRF",
@@ -68,7 +68,10 @@ const OWN_KEYS: &[&str] = &[
     "FERNET",
     "FLASK_SECRET",
     "HMAC",
-    "JWT",
+    "JWT_KEY",
+    "JWT_PRIVATE_KEY",
+    "JWT_SECRET",
+    "JWT_SIGNING",
     "MASTER_KEY",
     "NEXTAUTH",
     "PEPPER",
@@ -92,6 +95,10 @@ impl Login {
     /// Reads `postgres://user:password@host/…` or `https://user:password@host/…`. Nothing where it is another address, where
     /// more of it may be secret than the password, or where no jail reaches its host.
     pub fn read(value: &str) -> Option<Self> {
+        // Several addresses in one text have several passwords.
+        if value.contains(char::is_whitespace) {
+            return None;
+        }
         let (scheme, rest) = value.split_once("://")?;
         let (port, location) = match scheme.to_ascii_lowercase().as_str() {
             scheme if is_postgres(scheme) => (5432, Location::Password),
@@ -102,7 +109,11 @@ impl Login {
         let (login, place) = rest[..end].rsplit_once('@')?;
         let (user, written) = login.split_once(':')?;
         let password = percent_decode_str(written).decode_utf8().ok()?;
-        let is_open = !values::is_made_up(user) && !is_telling(&rest[end..]);
+        let password = Zeroizing::new(password.into_owned());
+        let beyond = &rest[end..];
+        let is_open = !values::is_made_up(user)
+            && !is_telling(beyond)
+            && !beyond.contains(['@', ',', ':', '|']);
         if !is_open || Weakness::of(password.as_bytes()).is_some() || is_here(place) {
             return None;
         }
@@ -116,7 +127,7 @@ impl Login {
         .ok()?;
         let rule =
             EgressRule { locations: [location].into_iter().collect(), ..EgressRule::to(vec![to]) };
-        Some(Self { form, password: Zeroizing::new(password.into_owned()), rule })
+        Some(Self { form, password, rule })
     }
 }
 
@@ -183,7 +194,9 @@ pub fn uncarried(name: &str, value: Option<&str>) -> Option<String> {
         }
     }
     let name = name.to_ascii_uppercase();
-    if OWN_KEYS.iter().any(|part| name.contains(part)) {
+    let words = format!("_{name}_");
+    let is_own = |part: &&str| words.contains(&format!("_{part}_"));
+    if OWN_KEY_NAMES.contains(&name.as_str()) || OWN_KEYS.iter().any(is_own) {
         return Some(
             "its name is of a key that the program itself signs or encrypts with".to_owned(),
         );
@@ -233,6 +246,8 @@ mod tests {
             "postgres://app:wQ7z9Lk2Xp4vBn@db.example.com/shop?sslkey=/etc/key",
             "postgres://app:wQ7z9Lk2Xp4vBn@one.test:1,two.test:2/shop",
             "postgres://app:app@db.example.com/shop",
+            "https://a:Sommer-2024x@one.test/simple https://b:Winter-2024x@two.test/simple",
+            "https://a:Sommer-2024x@one.test/simple,https://b:Winter-2024x@two.test/simple",
             "postgres://db.example.com/shop",
             "https://q7w2n9d4k1s8z5x3c6v0b2m7j4h9g1f5t8r3y6p2:x-oauth-basic-more@github.com/a",
         ] {
@@ -260,6 +275,10 @@ mod tests {
             ("SMTP_PASSWORD", Some("wQ7z9Lk2Xp4vBn"), Some("of SMTP")),
             ("GITHUB_TOKEN", Some("wQ7z9Lk2Xp4vBn"), None),
             ("SMTP_API_KEY", None, None),
+            ("PINATA_JWT", None, None),
+            ("WHATSAPP_KEY", None, None),
+            ("FACEBOOK_APP_SECRET", None, None),
+            ("APP_KEY", None, Some("signs or encrypts")),
             ("REDIS_URL", None, Some("of Redis")),
         ] {
             let why = uncarried(name, value);

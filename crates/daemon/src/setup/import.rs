@@ -265,15 +265,14 @@ impl Import {
     ) -> Result<(), Error> {
         for held in self.held.iter_mut().filter(|held| held.row.outcome == Outcome::New) {
             let Some(proposal) = &held.row.proposal else { continue };
-            let value = held.secret();
-            let outcome = match operator.holds(&proposal.path, value).await? {
+            let outcome = match held.is_kept_at(operator, &proposal.path).await? {
                 None => Outcome::New,
                 Some(true) => Outcome::Present,
                 Some(false) => Outcome::Taken,
             };
             if outcome == Outcome::Taken {
                 for path in proposer.of_project(&proposal.path) {
-                    if operator.holds(&path, value).await? != Some(false) {
+                    if held.is_kept_at(operator, &path).await? != Some(false) {
                         held.row.instead = Some(path);
                         break;
                     }
@@ -312,9 +311,10 @@ impl Import {
         let mut places: BTreeMap<(SecretPath, &str), usize> = BTreeMap::new();
         for Held { row, value, password, .. } in &mut self.held {
             let (Outcome::New, Some(proposal)) = (&row.outcome, &row.proposal) else { continue };
+            let whole = value.as_str();
             let value = password.as_ref().unwrap_or(value);
-            match places.entry((proposal.path.clone(), value.as_str())) {
-                // Two variables with one value may share its path.
+            match places.entry((proposal.path.clone(), whole)) {
+                // Two variables with one value may share its path; with one password in two addresses they may not.
                 Entry::Occupied(place) => rows[*place.get()].push(row),
                 Entry::Vacant(place) => {
                     given.push(NewSecret {
@@ -380,9 +380,18 @@ impl Held {
         held
     }
 
-    /// What goes into the vault.
-    fn secret(&self) -> &[u8] {
-        self.password.as_ref().unwrap_or(&self.value).as_bytes()
+    /// Whether a path holds all of it: what stands in the file, or the password with the rest of the address around it, so that
+    /// nothing is lost where it is taken out. Nothing where no value is there.
+    async fn is_kept_at(
+        &self,
+        operator: &Operator,
+        path: &SecretPath,
+    ) -> Result<Option<bool>, Error> {
+        let whole = operator.holds(path, self.value.as_bytes()).await?;
+        let (Some(false), Some(password)) = (whole, &self.password) else { return Ok(whole) };
+        let form = self.row.proposal.as_ref().and_then(Proposal::form);
+        let is_around = operator.surrounds(path, form).await?;
+        Ok(Some(is_around && operator.holds(path, password.as_bytes()).await? == Some(true)))
     }
 
     /// Set again further down: what counts is the last one.

@@ -245,6 +245,11 @@ impl<'a> Proposer<'a> {
 }
 
 impl Proposal {
+    /// What stands around the value in its variable.
+    pub(super) fn form(&self) -> Option<&EnvForm> {
+        self.login.as_deref().map(|(_, form)| form)
+    }
+
     /// With where the address leads that the value is.
     pub(super) fn with_login(&mut self, login: &Login) {
         if self.to.is_empty() {

@@ -384,6 +384,15 @@ fn hosts_of(ui: &Ui, question: &str) -> Result<Vec<Destination>, Error> {
     }
 }
 
+/// Whether one of the hosts of `rule` is one of the other's, at whatever port.
+fn shares_host(rule: &EgressRule, other: &EgressRule) -> bool {
+    let hosts = |rule: &EgressRule| -> Vec<_> {
+        rule.to.iter().filter_map(|to| to.authority().map(|one| one.host.clone())).collect()
+    };
+    let theirs = hosts(other);
+    hosts(rule).iter().any(|host| theirs.contains(host))
+}
+
 /// Asks for one value, again where what was typed is refused; `false` when the person skips it.
 async fn given_by_person(
     one: &Missing,
@@ -400,6 +409,11 @@ async fn given_by_person(
         let login = str::from_utf8(&value).ok().and_then(Login::read);
         let value = match login {
             Some(login) => {
+                // At the address's own port, where its host is the one that was named.
+                let is_its_host = |rule: &EgressRule| shares_host(rule, &login.rule);
+                if metadata.egress.as_ref().is_none_or(is_its_host) {
+                    metadata.egress = Some(login.rule);
+                }
                 metadata.env_form = Some(login.form);
                 Zeroizing::new(login.password.as_bytes().to_vec())
             }

@@ -3,7 +3,7 @@
 use keyless_core::{
     ApproveOnUse, Code, Destination, EgressRule, Error, SafeText, SecretPath, approval::Asked,
 };
-use keyless_vault::{EnvName, Metadata, NewSecret, Secret};
+use keyless_vault::{EnvForm, EnvName, Metadata, NewSecret, Secret};
 use tokio::task::spawn_blocking;
 use zeroize::Zeroizing;
 
@@ -111,7 +111,8 @@ impl Approver {
             )),
             Ok(Secret { metadata, .. }) => {
                 let policy = asked.map(Asked::policy).unwrap_or_default();
-                replace(&operator, path, metadata, (rule, env, policy), value).await
+                let binding = Binding { rule, env, policy, form: None };
+                replace(&operator, path, metadata, binding, value).await
             }
             // What is to get another value, and has gone meanwhile, is not made anew without its hosts.
             Err(error) if error.code() == Code::SecretNotFound && occasion != Occasion::Another => {
@@ -119,7 +120,7 @@ impl Approver {
                 if let Some(asked) = asked {
                     keep_declared(&mut metadata, asked);
                 }
-                bind(&mut metadata, (rule, env, ApproveOnUse::Never));
+                bind(&mut metadata, Binding { rule, env, ..Binding::default() });
                 operator.add(path, metadata, Some(value)).await
             }
             Err(error) => Err(error),
@@ -151,7 +152,8 @@ impl Operator {
             let known = self.vault.show(&one.path).await.ok().filter(Secret::lacks_value);
             let answer = match (known, one) {
                 (Some(known), NewSecret { path, metadata, value: Some(value) }) => {
-                    let bound = (metadata.egress, metadata.env, ApproveOnUse::Never);
+                    let Metadata { egress: rule, env, env_form: form, .. } = metadata;
+                    let bound = Binding { rule, env, form, policy: ApproveOnUse::Never };
                     Box::pin(replace(self, &path, known.metadata, bound, value)).await
                 }
                 (_, one) => {
@@ -172,8 +174,18 @@ impl Operator {
     }
 }
 
-/// Where and how a value may go, the variable for its placeholder, and how often a person is asked at least.
-type Binding = (Option<EgressRule>, Option<EnvName>, ApproveOnUse);
+/// What a secret gets with a value, where it lacks it.
+#[derive(Default)]
+struct Binding {
+    /// Where and how the value may go.
+    rule: Option<EgressRule>,
+    /// The variable for its placeholder.
+    env: Option<EnvName>,
+    /// What stands around that there.
+    form: Option<EnvForm>,
+    /// How often a person is asked at least.
+    policy: ApproveOnUse,
+}
 
 /// Binds the secret and gives it the value; neither when one of them can't be done.
 async fn replace(
@@ -183,6 +195,12 @@ async fn replace(
     binding: Binding,
     value: Zeroizing<Vec<u8>>,
 ) -> Result<(), Error> {
+    if let (Some(there), Some(other)) = (&before.env_form, &binding.form)
+        && there != other
+    {
+        let words = "another address stands around its value; --env-form none takes that back";
+        return Err(Error::with(Code::StateUnfit, SafeText::words(words)));
+    }
     let mut metadata = before.clone();
     let bound = bind(&mut metadata, binding);
     // A host that was mistyped beside a value that is refused can still be corrected.
@@ -201,7 +219,8 @@ async fn replace(
 }
 
 /// Adds what a secret lacks to be used; what its owner said before stays. Whether anything changed.
-fn bind(metadata: &mut Metadata, (rule, env, policy): Binding) -> bool {
+fn bind(metadata: &mut Metadata, binding: Binding) -> bool {
+    let Binding { rule, env, form, policy } = binding;
     let adds_rule = metadata.egress.is_none() && rule.is_some();
     let adds_env = metadata.env.is_none() && env.is_some();
     if adds_rule {
@@ -210,11 +229,15 @@ fn bind(metadata: &mut Metadata, (rule, env, policy): Binding) -> bool {
     if adds_env {
         metadata.env = env;
     }
+    let adds_form = metadata.env_form.is_none() && form.is_some();
+    if adds_form {
+        metadata.env_form = form;
+    }
     let tightens = policy > metadata.approve_on_use;
     if tightens {
         metadata.approve_on_use = policy;
     }
-    adds_rule || adds_env || tightens
+    adds_rule || adds_env || adds_form || tightens
 }
 
 #[cfg(test)]
@@ -249,6 +272,37 @@ mod tests {
         assert_eq!(secret.version, Some(2));
         let to = secret.metadata.egress.unwrap().to;
         assert_eq!(to, [Destination::parse("a.test").unwrap()], "what its owner said stays");
+    }
+
+    /// Who takes an address out of a file loses no part of it.
+    #[tokio::test]
+    async fn what_stands_around_a_value_is_kept_with_it() {
+        let Scene { vault, .. } = &Scene::new().await;
+        let operator = Operator::with_log(Arc::clone(vault), crate::operator::audit_log(vault));
+        operator.add(&path(), Metadata::default(), None).await.unwrap();
+        let provide = async |form: &str| {
+            let env_form = Some(EnvForm::parse(form).unwrap());
+            let metadata = Metadata { env_form, ..Metadata::default() };
+            let value = Zeroizing::new(b"Qm7-xT4w9ZrK2bVp".to_vec());
+            operator.provide(&path(), metadata, value).await
+        };
+        let shop = "postgres://app:{}@db.example.com/shop";
+        provide(shop).await.unwrap();
+        let form = vault.show(&path()).await.unwrap().metadata.env_form;
+        assert_eq!(form.as_ref().map(EnvForm::as_str), Some(shop));
+        // One that waits for a value in another address gets no value in this one.
+        let other = SecretPath::parse("team/b/key").unwrap();
+        operator
+            .add(&other, Metadata { env_form: form, ..Metadata::default() }, None)
+            .await
+            .unwrap();
+        let metadata = Metadata {
+            env_form: Some(EnvForm::parse("postgres://app:{}@db2.example.com/x").unwrap()),
+            ..Metadata::default()
+        };
+        let value = Zeroizing::new(b"Qm7-xT4w9ZrK2bVp".to_vec());
+        let refused = operator.provide(&other, metadata, value).await.unwrap_err();
+        assert_eq!(refused.code(), Code::StateUnfit);
     }
 
     #[tokio::test]
