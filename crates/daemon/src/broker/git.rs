@@ -8,18 +8,26 @@ use keyless_vault::Secret;
 
 use super::{Inherited, Variable};
 
+/// Hosts beside a service's own that are no git's.
+const NO_GIT: [&str; 4] = ["api.", "raw.", "registry.", "uploads."];
 const COUNT: &str = "GIT_CONFIG_COUNT";
 
-/// The hosts of git that everybody knows, and the user name that each takes beside a token.
+/// The hosts of git that everybody knows, and the user name that each takes beside a token of which nothing else is known.
 const KNOWN: [(&str, &str); 4] = [
     ("bitbucket.org", "x-token-auth"),
     ("codeberg.org", "x-access-token"),
     ("github.com", "x-access-token"),
     ("gitlab.com", "oauth2"),
 ];
-/// The same by the beginnings of patterns in the catalog, for hosts of one's own.
-const BY_PATTERN: [(&str, &str); 3] =
-    [("bitbucket-", "x-token-auth"), ("github-", "x-access-token"), ("gitlab-", "oauth2")];
+/// The same by the beginnings of patterns in the catalog, for hosts of one's own too. Without one a token has a user name that
+/// its owner alone knows.
+const BY_PATTERN: [(&str, Option<&str>); 5] = [
+    ("bitbucket-api-token", Some("x-bitbucket-api-token-auth")),
+    ("bitbucket-app-password", None),
+    ("github-", Some("x-access-token")),
+    ("gitlab-deploy-token", None),
+    ("gitlab-", Some("oauth2")),
+];
 
 /// The variables by which git in the session logs in at the hosts of `chosen`, beside those of the user among `inherited`.
 pub(super) fn git_variables(
@@ -30,7 +38,9 @@ pub(super) fn git_variables(
     let own = inherited.iter().find(|one| one.name == COUNT);
     let own = own.map(|one| one.value.trim()).filter(|count| !count.is_empty());
     // What is no number stops every git, and is the user's to mend.
-    let Ok(count) = own.map_or(Ok(0), str::parse::<usize>) else { return Vec::new() };
+    let Ok(count) = own.map_or(Ok(0), str::parse::<u16>).map(usize::from) else {
+        return Vec::new();
+    };
     let mut settings: Vec<(String, String)> = Vec::new();
     let mut hosts: Vec<String> = Vec::new();
     for secret in chosen {
@@ -40,11 +50,12 @@ pub(super) fn git_variables(
                 continue;
             }
             let key = format!("credential.https://{host}.helper");
-            if !sets(inherited, &key) {
-                // An empty one takes back those of other files, which would be asked first.
-                settings.push((key.clone(), String::new()));
-                settings.push((key, helper(user, variable)));
+            if sets(inherited, &key) {
+                continue;
             }
+            // An empty one takes back those of other files, which would be asked first.
+            settings.push((key.clone(), String::new()));
+            settings.push((key, helper(user, variable)));
             for ssh in [format!("git@{host}:"), format!("ssh://git@{host}/")] {
                 settings.push((format!("url.https://{host}/.insteadOf"), ssh));
             }
@@ -89,9 +100,12 @@ fn logins(secret: &Secret) -> impl Iterator<Item = (String, &'static str)> + '_ 
     rule.into_iter().flat_map(|rule| &rule.to).filter_map(move |to| {
         let host = plain_host(to)?;
         let known = KNOWN.iter().find(|(known, _)| *known == host);
-        let is_other = || host.starts_with("api.") || host.starts_with("uploads.");
-        let (_, user) = known.or_else(|| by_pattern.filter(|_| !is_other()))?;
-        Some((host, *user))
+        let is_other = NO_GIT.iter().any(|begin| host.starts_with(begin));
+        let user = match by_pattern {
+            Some((_, user)) => user.filter(|_| known.is_some() || !is_other)?,
+            None => known?.1,
+        };
+        Some((host, user))
     })
 }
 
@@ -171,7 +185,7 @@ mod tests {
             ("GIT_CONFIG_COUNT", "1"),
             ("GIT_CONFIG_KEY_0", "credential.https://github.com.helper"),
         ];
-        assert!(told(&github, &own).iter().all(|(_, value)| !value.contains("password=")));
+        assert!(told(&github, &own).is_empty());
         assert!(told(&github, &[("GIT_CONFIG_COUNT", "many")]).is_empty());
     }
 
@@ -182,6 +196,10 @@ mod tests {
         assert!(is_git(&secret(&["api.ghe.acme.test", "ghe.acme.test"], Some("github-pat"))));
         assert!(!is_git(&secret(&["api.ghe.acme.test"], Some("github-pat"))));
         assert!(!is_git(&secret(&["api.github.com"], None)));
+        assert!(!is_git(&secret(&["gitlab.com"], Some("gitlab-deploy-token"))));
+        let bitbucket = secret(&["bitbucket.org"], Some("bitbucket-api-token"));
+        let user = "username=x-bitbucket-api-token-auth";
+        assert!(told(&bitbucket, &[]).iter().any(|(_, value)| value.contains(user)));
         assert!(!is_git(&secret(&["github.com:8443", "*.github.com"], None)));
         let mut header = secret(&["github.com"], None);
         header.metadata.egress.as_mut().unwrap().locations =

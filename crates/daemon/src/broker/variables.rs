@@ -98,7 +98,13 @@ pub(super) fn variables(chosen: &[Secret], key: &SessionKey) -> Vec<Variable> {
 /// The placeholder in place of the alias.
 pub(super) fn resolved(aliased: &Aliased, chosen: &[Secret], key: &SessionKey) -> Option<Variable> {
     let secret = chosen.iter().find(|secret| secret.path == aliased.path)?;
-    Some(Variable { name: aliased.variable.clone(), placeholder: in_its_form(secret, key) })
+    // What stands around it is for the secret's own variable: another may want the value alone.
+    let is_own = secret.metadata.env.as_ref().is_some_and(|env| env.as_str() == aliased.variable);
+    let placeholder = match is_own {
+        true => in_its_form(secret, key),
+        false => placeholder(secret, key).to_string(),
+    };
+    Some(Variable { name: aliased.variable.clone(), placeholder })
 }
 
 /// The placeholder, with what stands around it in a variable.
