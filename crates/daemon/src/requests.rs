@@ -268,6 +268,23 @@ impl Requests {
         self.take_one_back(&row).await
     }
 
+    /// The same of what an answer that was being given meanwhile has allowed for the session, as `over` was.
+    pub(crate) async fn take_alike_back(&self, over: &Request) -> Result<(), Error> {
+        let now = Timestamp::now();
+        if over.status(now) != Status::Session {
+            return Ok(());
+        }
+        let alike = |other: &&RequestRow| {
+            let other = &other.request;
+            other.id != over.id
+                && other.status(now) == Status::Session
+                && other.allows_use(now)
+                && is_good_for_session(over, other)
+        };
+        let all = self.all_stored().await?;
+        self.put_all_over(all.iter().filter(alike), Request::over).await
+    }
+
     async fn take_one_back(&self, row: &RequestRow) -> Result<Request, Error> {
         let over = row.request.over();
         self.put_over(row, &over).await?;

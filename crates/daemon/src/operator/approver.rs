@@ -174,12 +174,12 @@ impl Approver {
 
     /// Revokes an approval, or lifts a denial.
     pub async fn take_back(&self, id: &RequestId) -> Result<Shown, Error> {
-        // An answer that is being given settles what is alike: none of it comes after this, here or in another process.
-        let _turn = self.turn.lock().await;
-        let everywhere = self.operator.vault.store().turn().await;
-        // Where the turn is not to be had, it is over all the same; what is alike may not be, so that is told.
+        // At once, whoever is giving an answer. That one settles what is alike, here or in another process, and may have the
+        // word of before: what it settled is over as well once it is done. Where the turn is not to be had, that is told.
         let over = self.requests.take_back(id).await?;
-        everywhere?;
+        let _turn = self.turn.lock().await;
+        let _everywhere = self.operator.vault.store().turn().await?;
+        self.requests.take_alike_back(&over).await?;
         Ok(self.show(&over, Timestamp::now()).await)
     }
 
@@ -655,22 +655,39 @@ mod tests {
     }
 
     /// An answer settles what is alike after it is settled itself: what is taken back in between would hold again.
+    /// At once, though an answer is being given, here or in another process; and what that allows alike is over behind it.
     #[tokio::test]
-    async fn nothing_is_taken_back_in_the_midst_of_an_answer() {
+    async fn what_is_taken_back_is_over_at_once_and_what_an_answer_allows_alike_behind_it() {
         let (approver, _scene) = approver(Some(b"Qm7-xT4w9ZrK2bVp")).await;
-        let asked =
-            Asked::UseApproval { reason: "to look".to_owned(), deed: None, per_call: false };
-        let id = ask(&approver, asked).await;
-        approver.answer(&id, Answer::AllowSession, None).await.unwrap();
-        let turn = approver.turn.lock().await;
+        let asked = |reason: &str| Asked::UseApproval {
+            reason: reason.to_owned(),
+            deed: None,
+            per_call: false,
+        };
+        let allowed = async || {
+            let all = approver.requests.all().await.unwrap();
+            all.iter().filter(|one| one.allows_use(Timestamp::now())).count()
+        };
         let brief = std::time::Duration::from_millis(50);
-        assert!(tokio::time::timeout(brief, approver.take_back(&id)).await.is_err());
-        drop(turn);
-        // Nor in that of another process.
-        let elsewhere = approver.operator.vault.store().turn().await.unwrap();
-        assert!(tokio::time::timeout(brief, approver.take_back(&id)).await.is_err());
-        drop(elsewhere);
-        approver.take_back(&id).await.unwrap();
+        for is_elsewhere in [false, true] {
+            let id = ask(&approver, asked("to look")).await;
+            approver.answer(&id, Answer::AllowSession, None).await.unwrap();
+            let here = if is_elsewhere { None } else { Some(approver.turn.lock().await) };
+            let elsewhere = match is_elsewhere {
+                true => Some(approver.operator.vault.store().turn().await.unwrap()),
+                false => None,
+            };
+            let taking = approver.take_back(&id);
+            tokio::pin!(taking);
+            assert!(tokio::time::timeout(brief, &mut taking).await.is_err());
+            assert_eq!(allowed().await, 0);
+            let alike = ask(&approver, asked("to look again")).await;
+            approver.requests.settle(&alike, Decision::AllowSession).await.unwrap();
+            assert_eq!(allowed().await, 1);
+            drop((here, elsewhere));
+            taking.await.unwrap();
+            assert_eq!(allowed().await, 0);
+        }
     }
 
     #[tokio::test]

@@ -282,15 +282,18 @@ impl RemoteApprover {
 /// How long the answer may take; as long as it does where a source or a service is asked.
 fn longest(call: &Call) -> Option<Duration> {
     match call {
-        Call::Answer { .. } | Call::Check { .. } | Call::Give { .. } => None,
-        Call::Change { .. }
-        | Call::EndSession { .. }
+        // Two of them wait for their turn behind the others.
+        Call::Answer { .. }
+        | Call::Change { .. }
+        | Call::Check { .. }
+        | Call::Give { .. }
+        | Call::TakeBack { .. } => None,
+        Call::EndSession { .. }
         | Call::OpenPage
         | Call::Pending
         | Call::Secure { .. }
         | Call::Sessions
         | Call::Standing
-        | Call::TakeBack { .. }
         | Call::Waiting { .. } => Some(OWN_TIME),
     }
 }
