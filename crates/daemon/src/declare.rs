@@ -46,13 +46,17 @@ fn with_instead(text: &str, old: &SecretPath, new: &SecretPath) -> Option<String
         return None;
     }
     let mut document: DocumentMut = text.parse().ok()?;
+    // In one list alone: a path that is required is not optional as well.
+    let mut is_there = Manifest::parse(text).ok()?.declares(new);
     for list in ["required", "optional"] {
         let Some(list) = document.get_mut(list).and_then(Item::as_array_mut) else { continue };
-        let is_there = list.iter().any(|one| one.as_str() == Some(new.as_str()));
         let place = list.iter().position(|one| one.as_str() == Some(old.as_str()));
         match place {
             Some(at) if is_there => drop(list.remove(at)),
-            Some(at) => drop(list.replace(at, new.as_str())),
+            Some(at) => {
+                drop(list.replace(at, new.as_str()));
+                is_there = true;
+            }
             None => {}
         }
     }
@@ -105,7 +109,7 @@ mod tests {
         assert_eq!(instead(before), Some(before.replace("team/a/b", "shop/a/b")));
         assert_eq!(
             instead("required = [\"shop/a/b\"]\noptional = [\"team/a/b\"]\n").as_deref(),
-            Some("required = [\"shop/a/b\"]\noptional = [\"shop/a/b\"]\n")
+            Some("required = [\"shop/a/b\"]\noptional = []\n")
         );
         assert_eq!(
             instead("required = [\"shop/a/b\", \"team/a/b\"]\n").as_deref(),

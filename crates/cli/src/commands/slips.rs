@@ -101,6 +101,8 @@ pub(super) fn value_as_argument(error: &clap::Error, verb: &str) -> Option<Strin
     let is_value = !word.starts_with('-') || word == "--value";
     (is_unknown && is_value && TAKES_VALUE.contains(&verb)).then(|| {
         let option = if word == "--value" { "there is no --value: " } else { "" };
+        // What is set about a secret is no value.
+        let verb = if verb == "secret set" { "secret rotate" } else { verb };
         format!(
             "{option}a value is never an argument: it would stand in the shell's history and in the list of processes. If that was a \
              secret, it stands in this shell's history now: take it out there, and have its service issue another.\n\n  \
