@@ -296,7 +296,10 @@ pub fn unusable(path: &Path, error: &io::Error) -> Error {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
             Error::with(Code::DiskFull, place)
         }
-        PlainFile::NO_FILE => Error::with(Code::PathUnusable, place.and(": it is no regular file")),
+        // What the system says of an argument has no words with it.
+        PlainFile::NO_FILE if error.get_ref().is_some() => {
+            Error::with(Code::PathUnusable, place.and(": it is no regular file"))
+        }
         kind => Error::with(Code::PathUnusable, place.and(": ").and(kind)),
     }
 }

@@ -16,7 +16,7 @@ use crate::places::unusable;
 #[serde(from = "PathBuf")]
 pub struct RootFile {
     path: PathBuf,
-    pem: Arc<OnceLock<Result<Vec<u8>, io::ErrorKind>>>,
+    pem: Arc<OnceLock<Result<Vec<u8>, (io::ErrorKind, String)>>>,
 }
 
 impl RootFile {
@@ -27,10 +27,10 @@ impl RootFile {
 
     /// What stood there when it was first asked for. Blocks.
     pub(crate) fn pem(&self) -> Result<&[u8], keyless_core::Error> {
-        let read = || read_settings(&self.path).map_err(|error| error.kind());
+        let read = || read_settings(&self.path).map_err(|error| (error.kind(), error.to_string()));
         match self.pem.get_or_init(read) {
             Ok(pem) => Ok(pem),
-            Err(kind) => Err(unusable(&self.path, &io::Error::from(*kind))),
+            Err((kind, words)) => Err(unusable(&self.path, &io::Error::new(*kind, words.clone()))),
         }
     }
 }

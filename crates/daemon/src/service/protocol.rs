@@ -204,12 +204,12 @@ pub struct Status {
     /// Why config.toml as it lies there is not in force.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config_problem: Option<String>,
-    /// Why the end of the log could not be signed when that was due last.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub signing_problem: Option<String>,
     /// Whether that is because nobody who has the factor has agreed to it yet.
     #[serde(default)]
     pub config_unagreed: bool,
+    /// Why the end of the log could not be signed when that was due last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signing_problem: Option<String>,
     /// What of the operator's `providers/` can't be used.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub provider_problems: Vec<String>,
