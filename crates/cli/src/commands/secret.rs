@@ -261,13 +261,11 @@ async fn rotate(ui: &Ui, args: RotateArgs) -> Result<(), Error> {
 fn password_alone(known: &Secret, value: Zeroizing<Vec<u8>>) -> Result<Zeroizing<Vec<u8>>, Error> {
     let text = str::from_utf8(&value).ok().filter(|text| text.contains("://"));
     let (Some(form), Some(text)) = (&known.metadata.env_form, text) else { return Ok(value) };
-    match Login::read(text).filter(|login| login.form == *form) {
-        Some(login) => Ok(Zeroizing::new(login.password.as_bytes().to_vec())),
-        None => {
-            let words = "another address than the one that stands around this secret's value; give the password alone";
-            Err(Error::with(Code::ValueRefused, SafeText::words(words)))
-        }
-    }
+    let login = Login::read(text).filter(|login| login.form == *form).ok_or_else(|| {
+        let words = "another address than the one that stands around this secret's value; give the password alone";
+        Error::with(Code::ValueRefused, SafeText::words(words))
+    })?;
+    Ok(Zeroizing::new(login.password.as_bytes().to_vec()))
 }
 
 async fn remove(ui: &Ui, args: RemoveArgs) -> Result<(), Error> {

@@ -100,10 +100,8 @@ pub(super) fn resolved(aliased: &Aliased, chosen: &[Secret], key: &SessionKey) -
     let secret = chosen.iter().find(|secret| secret.path == aliased.path)?;
     // What stands around it is for the secret's own variable: another may want the value alone.
     let is_own = secret.metadata.env.as_ref().is_some_and(|env| env.as_str() == aliased.variable);
-    let placeholder = match is_own {
-        true => in_its_form(secret, key),
-        false => placeholder(secret, key).to_string(),
-    };
+    let placeholder =
+        if is_own { in_its_form(secret, key) } else { placeholder(secret, key).to_string() };
     Some(Variable { name: aliased.variable.clone(), placeholder })
 }
 

@@ -16,8 +16,11 @@ use crate::places::unusable;
 #[serde(from = "PathBuf")]
 pub struct RootFile {
     path: PathBuf,
-    pem: Arc<OnceLock<Result<Vec<u8>, (io::ErrorKind, String)>>>,
+    pem: Arc<OnceLock<Result<Vec<u8>, Unread>>>,
 }
+
+/// Why it could not be read, for each who asks.
+type Unread = (io::ErrorKind, String);
 
 impl RootFile {
     /// Where it is.

@@ -673,9 +673,10 @@ mod tests {
             let id = ask(&approver, asked("to look")).await;
             approver.answer(&id, Answer::AllowSession, None).await.unwrap();
             let here = if is_elsewhere { None } else { Some(approver.turn.lock().await) };
-            let elsewhere = match is_elsewhere {
-                true => Some(approver.operator.vault.store().turn().await.unwrap()),
-                false => None,
+            let elsewhere = if is_elsewhere {
+                Some(approver.operator.vault.store().turn().await.unwrap())
+            } else {
+                None
             };
             let taking = approver.take_back(&id);
             tokio::pin!(taking);
