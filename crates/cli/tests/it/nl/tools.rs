@@ -44,7 +44,8 @@ impl<'w> Tools<'w> {
             .env("NL_INSTANCE_ID", text("instance_id"))
             .env("NL_AGENT_CREDENTIAL", text("credential"));
         let mut tools = Self { noted: Some(world), ..Self::start(server) };
-        assert_eq!(tools.greet()["serverInfo"]["name"], "keyless");
+        let name = if toolsets == "nl" { "keyless-nl" } else { "keyless" };
+        assert_eq!(tools.greet()["serverInfo"]["name"], name);
         tools
     }
 
