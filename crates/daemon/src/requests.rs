@@ -252,34 +252,23 @@ impl Requests {
             let words = SafeText::default().and(id).and(" has no effect any more");
             return Err(Error::with(Code::RequestSettled, words));
         }
-        if row.request.status(now) == Status::Session {
-            let alike = |other: &&RequestRow| {
-                let Request { id, .. } = &other.request;
-                *id != row.request.id
-                    && other.request.status(now) == Status::Session
-                    && other.request.allows_use(now)
-                    && is_good_for_session(&row.request, &other.request)
-            };
-            let all = self.all_stored().await?;
-            let others = self.put_all_over(all.iter().filter(alike), Request::over).await;
-            let over = self.take_one_back(&row).await;
-            return others.and(over);
-        }
-        self.take_one_back(&row).await
+        let others = self.take_alike_back(&row.request).await;
+        let over = self.take_one_back(&row).await;
+        others.and(over)
     }
 
-    /// The same of what an answer that was being given meanwhile has allowed for the session, as `over` was.
-    pub(crate) async fn take_alike_back(&self, over: &Request) -> Result<(), Error> {
+    /// The same of the others that were allowed for the session as `given` was, if that was, and still count.
+    pub(crate) async fn take_alike_back(&self, given: &Request) -> Result<(), Error> {
         let now = Timestamp::now();
-        if over.status(now) != Status::Session {
+        if given.status(now) != Status::Session {
             return Ok(());
         }
         let alike = |other: &&RequestRow| {
             let other = &other.request;
-            other.id != over.id
+            other.id != given.id
                 && other.status(now) == Status::Session
                 && other.allows_use(now)
-                && is_good_for_session(over, other)
+                && is_good_for_session(given, other)
         };
         let all = self.all_stored().await?;
         self.put_all_over(all.iter().filter(alike), Request::over).await
