@@ -83,6 +83,8 @@ pub struct OpenSession {
     pub trust_pem: String,
     /// What the agent's environment gets.
     pub variables: Vec<Variable>,
+    /// What git is told in a jail, by variables that hold no placeholder.
+    pub(crate) git: Vec<(String, String)>,
     /// Files that hold values, which the agent must not see.
     pub conceal: Vec<PathBuf>,
     /// Variables that hold values, which the agent must not inherit.
@@ -217,8 +219,7 @@ impl Broker {
         let kept = |variable: &&Inherited| !remove.contains(&variable.name);
         let kept: Vec<&Inherited> = inherited.iter().filter(kept).collect();
         add_key_ids(&mut variables, &chosen, &aliased, &kept, &key);
-        let for_git = git_variables(&chosen, &variables, &kept);
-        variables.extend(for_git);
+        let git = git_variables(&chosen, &variables, &kept);
         let asked_for = |path: &SecretPath| match wanted {
             Wanted::These(paths) => paths.contains(path),
             _ => aliased.iter().any(|aliased| aliased.path == *path),
@@ -245,6 +246,7 @@ impl Broker {
             trust_pem: self.door.trust_pem(&session),
             session,
             variables,
+            git,
             conceal,
             remove,
             unnamed,
@@ -471,6 +473,7 @@ pub async fn open_bare_session(
         session,
         trust_pem,
         variables,
+        git: Vec::new(),
         conceal,
         remove,
         unnamed,

@@ -28,7 +28,7 @@ pub(crate) struct Changes<'a> {
     pub(crate) remove: &'a [String],
     /// Sockets and agents that lead out of the jail.
     pub(crate) escapes: &'a [&'a str],
-    /// Trust, and the proxy where there is no jail.
+    /// Trust, and the proxy where there is no jail, or what git is told where there is one.
     pub(crate) set: &'a [(String, String)],
 }
 

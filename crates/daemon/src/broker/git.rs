@@ -34,7 +34,7 @@ pub(super) fn git_variables(
     chosen: &[Secret],
     variables: &[Variable],
     inherited: &[&Inherited],
-) -> Vec<Variable> {
+) -> Vec<(String, String)> {
     let own = inherited.iter().find(|one| one.name == COUNT);
     let own = own.map(|one| one.value.trim()).filter(|count| !count.is_empty());
     // What is no number stops every git, and is the user's to mend.
@@ -65,12 +65,11 @@ pub(super) fn git_variables(
     if settings.is_empty() {
         return Vec::new();
     }
-    let variable = |name: String, value: String| Variable { name, placeholder: value };
-    let mut all = vec![variable(COUNT.to_owned(), (count + settings.len()).to_string())];
+    let mut all = vec![(COUNT.to_owned(), (count + settings.len()).to_string())];
     for (index, (key, value)) in settings.into_iter().enumerate() {
         let number = count + index;
-        all.push(variable(format!("GIT_CONFIG_KEY_{number}"), key));
-        all.push(variable(format!("GIT_CONFIG_VALUE_{number}"), value));
+        all.push((format!("GIT_CONFIG_KEY_{number}"), key));
+        all.push((format!("GIT_CONFIG_VALUE_{number}"), value));
     }
     all
 }
@@ -162,8 +161,7 @@ mod tests {
             })
             .collect();
         let inherited: Vec<&Inherited> = inherited.iter().collect();
-        let all = git_variables(std::slice::from_ref(secret), &variables, &inherited);
-        all.into_iter().map(|one| (one.name, one.placeholder)).collect()
+        git_variables(std::slice::from_ref(secret), &variables, &inherited)
     }
 
     #[test]

@@ -31,6 +31,7 @@ pub(super) async fn run(spec: &RunSpec, session: &SessionHandle) -> Result<Ended
     if let Some(socket) = session.agent_socket().or(spec.deploys_ask_at.as_ref()) {
         set.push((KEYLESS_AGENT_SOCKET.to_owned(), socket.to_string_lossy().into_owned()));
     }
+    set.extend_from_slice(session.git());
     let environment = command_environment(
         env::vars_os(),
         Changes {

@@ -19,12 +19,15 @@ pub(super) async fn run(spec: &RunSpec, session: &SessionHandle) -> Result<Ended
     if let Some(socket) = session.agent_socket() {
         set.push((KEYLESS_AGENT_SOCKET.to_owned(), socket.to_string_lossy().into_owned()));
     }
-    // Without a jail git has the user's own keys and helpers, which need no other.
-    let variables = session.variables().iter().filter(|one| !one.name.starts_with("GIT_CONFIG_"));
-    let variables: Vec<_> = variables.cloned().collect();
+    // What git would be told is left out: without a jail it has the user's own keys and helpers.
     let environment = command_environment(
         env::vars_os(),
-        Changes { variables: &variables, remove: session.remove(), escapes: &[], set: &set },
+        Changes {
+            variables: session.variables(),
+            remove: session.remove(),
+            escapes: &[],
+            set: &set,
+        },
     );
     let (program, arguments) = spec.command.split_first().ok_or(Code::Usage)?;
     let mut command = tokio::process::Command::new(program);

@@ -31,6 +31,13 @@ impl SessionHandle {
         }
     }
 
+    pub(super) fn git(&self) -> &[(String, String)] {
+        match self {
+            Self::Local(session, _) => &session.git,
+            Self::Remote(session) => &session.offer().git,
+        }
+    }
+
     pub(super) fn remove(&self) -> &[String] {
         match self {
             Self::Local(session, _) => &session.remove,

@@ -140,6 +140,9 @@ pub struct SessionOffer {
     pub id: String,
     /// What the agent's environment gets.
     pub variables: Vec<Variable>,
+    /// What git is told in a jail; nothing from a broker that does not say it yet.
+    #[serde(default)]
+    pub git: Vec<(String, String)>,
     /// What the agent's tools have to trust, PEM.
     pub trust_pem: String,
     /// Where connections with a preamble go.

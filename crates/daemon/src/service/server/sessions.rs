@@ -118,6 +118,7 @@ impl Service {
         let offer = SessionOffer {
             id: open.session.id().to_owned(),
             variables: open.variables.clone(),
+            git: open.git.clone(),
             trust_pem: open.trust_pem.clone(),
             socket: door.socket.clone(),
             agent_socket: tools.socket().clone(),
