@@ -176,6 +176,12 @@ impl Acting {
         self.session.could_run(action, action_id, secrets, hosts).await
     }
 
+    /// As [`ActionSession::may_use`].
+    pub(super) async fn may_use(&self, meant: &[Meant]) -> Result<(), Error> {
+        let secrets = meant.iter().map(|meant| (&meant.handle, &meant.path));
+        self.session.may_use(secrets).await
+    }
+
     /// Does an action, as [`ActionSession::run_at`]. It ends, with all that it has started, when the agent is no more.
     pub(super) async fn run(
         &self,

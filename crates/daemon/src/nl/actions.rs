@@ -125,17 +125,7 @@ impl ActionSession {
     ) -> Result<Checked, Error> {
         let checked = self.executor.check(action, action_id)?;
         for (handle, path) in secrets {
-            let secret = self.broker.vault().show(path).await?;
-            if secret.is_compromised() {
-                let words = SafeText::default().as_they_wrote(handle.as_written());
-                return Err(Error::with(Code::SecretCompromised, words));
-            }
-            let older = versions::older(self.broker.vault(), handle, path, self.grace).await?;
-            if older.is_some_and(|given| secret.metadata.compromises(Some(given.version))) {
-                let words = SafeText::words("that version of ");
-                let words = words.as_they_wrote(handle.as_written());
-                return Err(Error::with(Code::SecretCompromised, words));
-            }
+            let secret = self.sound(handle, path).await?;
             if let (Deed::SdkProxy { credentials_ref, .. }, Some(allowed_hosts)) =
                 (&action.deed, hosts)
                 && Handle::parse_alone("credentials_ref", credentials_ref).as_ref() == Ok(handle)
@@ -145,6 +135,33 @@ impl ActionSession {
             }
         }
         Ok(checked)
+    }
+
+    /// Finds whether any of these values must not be used any more, whatever it is for.
+    pub(super) async fn may_use<'a>(
+        &self,
+        secrets: impl Iterator<Item = (&'a Handle, &'a SecretPath)>,
+    ) -> Result<(), Error> {
+        for (handle, path) in secrets {
+            self.sound(handle, path).await?;
+        }
+        Ok(())
+    }
+
+    /// A secret whose value that is meant is not compromised.
+    async fn sound(&self, handle: &Handle, path: &SecretPath) -> Result<Secret, Error> {
+        let secret = self.broker.vault().show(path).await?;
+        if secret.is_compromised() {
+            let words = SafeText::default().as_they_wrote(handle.as_written());
+            return Err(Error::with(Code::SecretCompromised, words));
+        }
+        let older = versions::older(self.broker.vault(), handle, path, self.grace).await?;
+        if older.is_some_and(|given| secret.metadata.compromises(Some(given.version))) {
+            let words = SafeText::words("that version of ");
+            let words = words.as_they_wrote(handle.as_written());
+            return Err(Error::with(Code::SecretCompromised, words));
+        }
+        Ok(secret)
     }
 
     /// The rendered files that an action's command names: what is in them is used by it. `grants` know whether what

@@ -3,7 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 use keyless_core::{
     ActionType, Code, SafeText,
-    action::{Action, Deed},
+    action::{Action, Deed, DelegationScope, TemplateSource},
     audit::{self, Target},
     grant::Categories,
     nl_message::{Message, MessageType, NlFault},
@@ -84,7 +84,7 @@ impl NlService {
         Ok(json!({ "secrets": listed }))
     }
 
-    /// Whether an action of a type may use a secret now: a dry run of the smallest one.
+    /// Whether an action of a type may use a secret now: what every such action is asked first, as a dry run.
     async fn check_access(
         &self,
         caller: &Caller,
@@ -104,7 +104,7 @@ impl NlService {
         let deed = smallest(kind, handle).ok_or(Code::ActionUnknown)?;
         let action = Action { dry_run: true, ..Action::new(deed) };
         let id = format!("req-{}", Uuid::now_v7());
-        let outcome = self.one(caller, Ok(action), &id, Timestamp::now()).await;
+        let outcome = self.access(caller, &action, &id, Timestamp::now()).await;
         let (allowed, kind) = (outcome.fault.is_none(), MessageType::XAccess);
         let body = json!({ "secret_name": name, "allowed": allowed });
         Ok(match outcome.fault {
@@ -170,8 +170,15 @@ impl NlService {
     }
 }
 
+/// An action of this type that says no more than the secret that it would use.
 fn smallest(kind: ActionType, handle: String) -> Option<Deed> {
+    let nothing = String::new;
     Some(match kind {
+        ActionType::Delegate => Deed::Delegate {
+            delegate_to: nothing(),
+            delegated_action: Box::new(Action::new(smallest(ActionType::Exec, handle)?)),
+            delegation_scope: DelegationScope::default(),
+        },
         ActionType::Exec => Deed::Exec { template: format!("true {handle}") },
         ActionType::InjectStdin => {
             Deed::InjectStdin { command: "true".to_owned(), secret_ref: handle }
@@ -182,17 +189,16 @@ fn smallest(kind: ActionType, handle: String) -> Option<Deed> {
             binary: false,
         },
         ActionType::SdkProxy => Deed::SdkProxy {
-            provider: "http".to_owned(),
-            service: "any".to_owned(),
-            operation: "any".to_owned(),
+            provider: nothing(),
+            service: nothing(),
+            operation: nothing(),
             parameters: Map::new(),
             credentials_ref: handle,
         },
-        ActionType::Template => Deed::Template {
-            source: keyless_core::action::TemplateSource::Inline(handle),
-            output_path: None,
-        },
-        ActionType::Delegate | ActionType::Egress => return None,
+        ActionType::Template => {
+            Deed::Template { source: TemplateSource::Inline(handle), output_path: None }
+        }
+        ActionType::Egress => return None,
     })
 }
 
@@ -203,3 +209,6 @@ fn with_reason(mut body: Value, fault: &NlFault) -> Value {
     body["message"] = told["message"].clone();
     body
 }
+
+#[cfg(test)]
+mod tests;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use data_encoding::BASE64;
 use jiff::{SignedDuration, Timestamp};
 use keyless_core::{
-    ActionType, Code, SafeText,
+    ActionType, Code, HandleTarget, SafeText,
     action::{Action, ActionResponse, ActionResult, Deed, DelegationScope, OutputEncoding},
     agent::{AgentUri, Aid, InstanceId},
     delegation::{
@@ -141,6 +141,24 @@ impl NlService {
             return Err(Code::ReferenceInResult.into());
         }
         Ok(Done::Delegated(Box::new(outcome)))
+    }
+
+    /// Whether the caller may hand on the work of an action that says no more than the secrets that it would use.
+    pub(super) async fn could_delegate(
+        &self,
+        caller: &Caller,
+        meant: &[Meant],
+    ) -> Result<(), NlFault> {
+        let named = |one: &Meant| {
+            SecretPattern::parse(match one.handle.target() {
+                HandleTarget::Provider { .. } => one.handle.as_written(),
+                _ => one.path.as_str(),
+            })
+            .ok()
+        };
+        let secrets = meant.iter().filter_map(named).collect();
+        let scope = TokenScope { secrets, actions: Vec::new(), max_uses: 1 };
+        self.footing(caller, scope).await.map(drop)
     }
 
     /// `delegation_request`: a token whose id the issuer passes on.

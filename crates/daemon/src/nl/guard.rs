@@ -16,7 +16,7 @@ use keyless_core::{
     Code, Error, SafeText,
     action::{Action, Deed, TemplateSource},
     audit::{self, Detail, Draft, Outcome, Target},
-    deny::{Attempt, Blocked, Decision, Guard, GuardConfig},
+    deny::{Attempt, Blocked, Category, Decision, Guard, GuardConfig},
     nl_message::NlFault,
 };
 use keyless_store::AuditLog;
@@ -100,8 +100,25 @@ impl GuardRules {
 
     /// Judges an action, with what it hands to others.
     pub fn check_action(&self, action: &Action) -> Result<(), NlFault> {
+        match self.judged(action) {
+            Decision::Allow => Ok(()),
+            Decision::Block(blocked) => Err(fault(&blocked)),
+        }
+    }
+
+    /// The same of one that says no more than the secret that it would use. A list of what may run says nothing of that.
+    pub fn check_unsaid(&self, action: &Action) -> Result<(), NlFault> {
+        match self.judged(action) {
+            Decision::Block(blocked) if blocked.category != Category::Allowlist => {
+                Err(fault(&blocked))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn judged(&self, action: &Action) -> Decision {
         let text = match &action.deed {
-            Deed::Delegate { delegated_action, .. } => return self.check_action(delegated_action),
+            Deed::Delegate { delegated_action, .. } => return self.judged(delegated_action),
             Deed::Exec { template } => template.clone(),
             Deed::InjectStdin { command, .. } | Deed::InjectTempfile { command, .. } => {
                 command.clone()
@@ -114,10 +131,7 @@ impl GuardRules {
                 TemplateSource::Inline(text) | TemplateSource::Path(text) => text.clone(),
             },
         };
-        match self.check(action.kind().as_str(), &text) {
-            Decision::Allow => Ok(()),
-            Decision::Block(blocked) => Err(fault(&blocked)),
-        }
+        self.check(action.kind().as_str(), &text)
     }
 }
 

@@ -110,6 +110,24 @@ impl Served {
         self.grant("g-more", &caller.aid, types, &["*"], conditions).await;
     }
 
+    /// One more grant of this name for everything that these types do, under these conditions.
+    pub(super) async fn allow_as(
+        &self,
+        id: &str,
+        caller: &Caller,
+        types: &[&str],
+        conditions: Value,
+    ) {
+        self.grant(id, &caller.aid, types, &["*"], conditions).await;
+    }
+
+    /// The organization's own rules from now on.
+    pub(super) fn write_guard(&self, rules: &str) {
+        let file = Places::below(self._folder.path()).guard_file();
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(file, rules).unwrap();
+    }
+
     /// One more grant for what these patterns name.
     pub(super) async fn allow_secrets(&self, caller: &Caller, secrets: &[&str]) {
         self.grant("g-secrets", &caller.aid, &["*"], secrets, json!({})).await;

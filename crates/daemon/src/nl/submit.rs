@@ -120,6 +120,40 @@ impl NlService {
         self.conclude(caller, tried).await
     }
 
+    /// Whether an action may use its secrets, and why not: all that it is asked but for what its own command, call or text
+    /// could be refused for, of which it says nothing.
+    pub(super) async fn access(
+        &self,
+        caller: &Caller,
+        action: &Action,
+        request_id: &str,
+        received: Timestamp,
+    ) -> Outcome {
+        let mut course = Course::default();
+        let account = self.account(caller, Some(action.kind()), request_id, received);
+        let account = Account { is_dry_run: true, ..account };
+        let done = Box::pin(self.may_use(caller, action, &mut course)).await;
+        let done = done.map(|()| Done::Checked);
+        self.conclude(caller, Tried { account, course, done }).await
+    }
+
+    async fn may_use(
+        &self,
+        caller: &Caller,
+        action: &Action,
+        course: &mut Course,
+    ) -> Result<(), NlFault> {
+        self.guard.check_unsaid(action)?;
+        self.may_act(caller).await?;
+        let Allowed { meant, allowance, .. } = self.allowed(caller, action, course).await?;
+        course.grants = allowance.grants().iter().map(ToString::to_string).collect();
+        self.session_of(caller)?.may_use(&meant).await?;
+        if matches!(action.deed, Deed::Delegate { .. }) {
+            self.could_delegate(caller, &meant).await?;
+        }
+        Ok(())
+    }
+
     async fn tried(
         &self,
         mut course: Course,
@@ -271,11 +305,7 @@ impl NlService {
         if !action.dry_run && !is_handed_on {
             course.place = Some(self.room.enter(&caller.aid.instance_id).await?);
         }
-        self.still_in_force(caller).await?;
-        let band = self.detection.band(&caller.aid.instance_id).await?;
-        if band == Band::Red {
-            return Err(Code::ThreatTooHigh.into());
-        }
+        let band = self.may_act(caller).await?;
         if is_handed_on {
             course.ahead.noting.written().await?;
             let is_watched = self.is_watched(caller, band).await?;
@@ -323,11 +353,16 @@ impl NlService {
         Ok(is_watched)
     }
 
-    /// Whether the agent may still act: it may have been suspended since its message came, while earlier actions of it
-    /// were done.
-    async fn still_in_force(&self, caller: &Caller) -> Result<(), NlFault> {
-        let aid = self.agents.show(&caller.aid.instance_id).await?;
-        Ok(self.agents.in_force(&aid, Timestamp::now()).await?)
+    /// How the agent is to be dealt with, if it may still act: it may have been suspended since its message came, while
+    /// earlier actions of it were done.
+    async fn may_act(&self, caller: &Caller) -> Result<Band, NlFault> {
+        let instance = &caller.aid.instance_id;
+        let aid = self.agents.show(instance).await?;
+        self.agents.in_force(&aid, Timestamp::now()).await?;
+        match self.detection.band(instance).await? {
+            Band::Red => Err(Code::ThreatTooHigh.into()),
+            band => Ok(band),
+        }
     }
 
     /// What the grants allow, and whether a person has to be asked first: then it is what it comes to once they have
