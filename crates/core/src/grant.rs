@@ -26,7 +26,7 @@ pub use self::{
 };
 use crate::{
     action::{ActionType, UnknownActionType},
-    agent::{AgentUri, InstanceId},
+    agent::{AgentUri, InstanceId, TrustLevel},
     json_object::{object, objects},
     nl_message::Profile,
 };
@@ -145,8 +145,9 @@ impl Grant {
         (self, unlimited)
     }
 
-    /// What makes it unusable, or never permits anything, as names of fields; none when it is sound.
-    pub fn faults(&self) -> Vec<&'static str> {
+    /// What makes it unusable, or never permits anything from `now` on, as names of fields, with what to write there where
+    /// that is not plain; none when it is sound.
+    pub fn faults(&self, now: Timestamp) -> Vec<&'static str> {
         let named = |fails: bool, field| fails.then_some(field);
         let any = |fails: fn(&Permission) -> bool| self.permissions.iter().any(fails);
         [
@@ -169,12 +170,31 @@ impl Grant {
                 "permissions.conditions.valid_until",
             ),
             named(
+                self.permissions.iter().any(|one| {
+                    let is = &one.conditions;
+                    is.valid_from <= is.valid_until && is.valid_until < now
+                }),
+                "permissions.conditions.valid_until (it is over already: give a later time)",
+            ),
+            // NL-1.8: it needs a certification that nobody issues.
+            named(
+                any(|one| one.conditions.min_trust_level == Some(TrustLevel::L3)),
+                "permissions.conditions.min_trust_level (no agent has L3: give L2, or less)",
+            ),
+            named(
                 any(|one| one.conditions.allowed_environments.as_ref().is_some_and(Vec::is_empty)),
                 "permissions.conditions.allowed_environments",
             ),
             named(
                 any(|one| one.conditions.allowed_ip_ranges.as_ref().is_some_and(Vec::is_empty)),
                 "permissions.conditions.allowed_ip_ranges",
+            ),
+            named(
+                any(|one| {
+                    let mut ranges = one.conditions.allowed_ip_ranges.iter().flatten();
+                    ranges.any(|range| range.is_beyond_ipv4())
+                }),
+                "permissions.conditions.allowed_ip_ranges (a range of IPv4 is written as such: 10.0.0.0/8)",
             ),
             named(
                 any(|one| one.conditions.max_concurrent == Some(0)),

@@ -70,7 +70,7 @@ pub(crate) struct GrantCreateArgs {
     /// A person has to allow each action
     #[arg(long)]
     pub(crate) approve: bool,
-    /// How well the agent's origin has to be proven: L0 to L3
+    /// How well the agent's origin has to be proven: L0, L1 or L2
     #[arg(long, value_name = "LEVEL")]
     pub(crate) trust: Option<TrustLevel>,
     /// Only secrets of these environments

@@ -140,9 +140,8 @@ fn what_a_schema_takes_its_type_takes() {
         let taken = match case["schema"].as_str().unwrap() {
             "action" => serde_json::from_value::<Action>(value).is_ok(),
             "action-request" => ActionRequest::from_json(&value).is_ok(),
-            "scope-grant" => {
-                serde_json::from_value::<Grant>(value).is_ok_and(|grant| grant.faults().is_empty())
-            }
+            "scope-grant" => serde_json::from_value::<Grant>(value)
+                .is_ok_and(|grant| grant.faults(grant.granted_by.granted_at).is_empty()),
             "agent" => serde_json::from_value::<Aid>(value)
                 .is_ok_and(|aid| aid.faults(aid.created_at).is_empty()),
             "checkpoint" => serde_json::from_value::<Checkpoint>(value).is_ok(),

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt, net::IpAddr, str::FromStr};
 
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv4Net};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -49,6 +49,9 @@ pub struct Conditions {
     pub allow_writes: bool,
 }
 
+/// The bits before an address of IPv4 that is written as one of IPv6: `::ffff:10.0.0.1`.
+const COAT: u8 = 96;
+
 /// An address, or all with the same beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -80,9 +83,24 @@ impl Conditions {
 }
 
 impl IpRange {
-    /// Whether an address lies within; one of IPv4 in an IPv6 coat is what it is inside.
+    /// Whether an address lies within; one of IPv4 in an IPv6 coat is what it is inside, and so is a range.
     pub fn contains(&self, address: IpAddr) -> bool {
-        self.0.contains(&address.to_canonical())
+        let meant = self.of_ipv4().map_or(self.0, IpNet::V4);
+        meant.contains(&address.to_canonical())
+    }
+
+    /// Whether it is written as one of IPv4 in an IPv6 coat and is wider than all of IPv4: addresses of IPv4 were meant, and
+    /// which ones nobody knows.
+    pub(super) fn is_beyond_ipv4(&self) -> bool {
+        let IpNet::V6(net) = self.0 else { return false };
+        net.addr().to_ipv4_mapped().is_some() && self.of_ipv4().is_none()
+    }
+
+    /// The range of IPv4 that is in an IPv6 coat, if it is one. It stays as it is written, since grants are sealed so.
+    fn of_ipv4(&self) -> Option<Ipv4Net> {
+        let IpNet::V6(net) = self.0 else { return None };
+        let length = net.prefix_len().checked_sub(COAT)?;
+        Ipv4Net::new(net.addr().to_ipv4_mapped()?, length).ok()
     }
 }
 

@@ -150,7 +150,7 @@ impl Scene {
 fn the_specifications_objects_come_back_as_they_went_in() {
     for (example, added) in [(of_section_8_2(), None), (of_section_8_6(), Some("nl_version"))] {
         let grant: Grant = serde_json::from_value(example.clone()).unwrap();
-        assert_eq!(grant.faults(), Vec::<&str>::new());
+        assert_eq!(grant.faults(grant.granted_by.granted_at), Vec::<&str>::new());
         let mut back = serde_json::to_value(&grant).unwrap();
         if let Some(field) = added {
             back.as_object_mut().unwrap().remove(field);
@@ -347,6 +347,19 @@ fn each_condition_has_its_reason() {
         |source_ip| Scene { source_ip, ..with("allowed_ip_ranges", json!(["10.0.0.0/8", "::1"])) };
     assert!(ranged(Some("10.1.2.3")).is_allowed() && ranged(Some("::ffff:10.1.2.3")).is_allowed());
     assert_eq!(ranged(Some("11.0.0.1")).denied(), DenyReason::Address);
+    // Whichever of the two is in the coat, or both.
+    for range in ["::ffff:10.1.0.0/112", "::ffff:a01:203", "10.1.2.3"] {
+        for (address, lies_within) in [
+            ("10.1.2.3", true),
+            ("::ffff:10.1.2.3", true),
+            ("10.2.2.3", false),
+            ("::a01:203", false),
+        ] {
+            let ranged =
+                Scene { source_ip: Some(address), ..with("allowed_ip_ranges", json!([range])) };
+            assert_eq!(ranged.is_allowed(), lies_within, "{range} {address}");
+        }
+    }
     assert_eq!(ranged(None).denied(), DenyReason::Address);
     assert_eq!(other(|s| s.writes = true), DenyReason::Writes);
     let writing = Scene {
@@ -439,7 +452,8 @@ fn what_can_never_permit_anything_is_no_grant() {
     let faults = |place: &str, value: Value| {
         let mut grant = of_section_8_6();
         *grant.pointer_mut(place).unwrap() = value;
-        serde_json::from_value::<Grant>(grant).unwrap().faults()
+        let now = "2026-02-08T12:00:00Z".parse().unwrap();
+        serde_json::from_value::<Grant>(grant).unwrap().faults(now)
     };
     assert_eq!(faults("/revocable", json!(true)), [""; 0]);
     assert_eq!(faults("/revoked", json!(true)), ["revoked"]);
@@ -457,6 +471,28 @@ fn what_can_never_permit_anything_is_no_grant() {
         conditions[name] = value;
         let named = format!("permissions.conditions.{name}");
         assert_eq!(faults("/permissions/0/conditions", conditions), [named.as_str()]);
+    }
+    for (name, value, told) in [
+        (
+            "valid_until",
+            json!("2026-02-08T11:59:59Z"),
+            Some("(it is over already: give a later time)"),
+        ),
+        ("valid_until", json!("2026-02-08T12:00:00Z"), None),
+        ("min_trust_level", json!("L3"), Some("(no agent has L3: give L2, or less)")),
+        ("min_trust_level", json!("L2"), None),
+        (
+            "allowed_ip_ranges",
+            json!(["::1", "::ffff:10.0.0.0/8"]),
+            Some("(a range of IPv4 is written as such: 10.0.0.0/8)"),
+        ),
+        ("allowed_ip_ranges", json!(["::ffff:10.0.0.0/104", "::/0", "fd00::/8"]), None),
+    ] {
+        let mut conditions = of_section_8_6()["permissions"][0]["conditions"].clone();
+        conditions[name] = value;
+        let told = told.map(|words| format!("permissions.conditions.{name} {words}"));
+        let told: Vec<String> = told.into_iter().collect();
+        assert_eq!(faults("/permissions/0/conditions", conditions), told, "{name}");
     }
 }
 

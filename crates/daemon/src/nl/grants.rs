@@ -139,9 +139,9 @@ impl Grants {
         }
     }
 
-    /// Makes a grant. [`Code::Usage`] names what makes it none.
+    /// Makes a grant. [`Code::Usage`] names what makes it none, or one that can never permit anything.
     pub async fn create(&self, grant: Grant) -> Result<(), Error> {
-        let faults = grant.faults();
+        let faults = grant.faults(Timestamp::now());
         if !faults.is_empty() {
             let words =
                 SafeText::words("the grant can't be used: ").as_they_wrote(&faults.join(", "));

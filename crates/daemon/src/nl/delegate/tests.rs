@@ -497,8 +497,9 @@ async fn handing_work_on_and_doing_it_are_one_use_of_a_permission() {
 async fn of_several_permissions_the_one_that_holds_longest_is_handed_on() {
     let served = Served::new().await;
     let issuer = served.agent("a", &[Delegate, Exec], &[]).await;
-    let over =
-        json!({ "valid_from": "2020-01-01T00:00:00Z", "valid_until": "2020-01-02T00:00:00Z" });
+    // It is when it is handed on.
+    let end = Timestamp::now() + SignedDuration::from_secs(1);
+    let over = json!({ "valid_from": "2020-01-01T00:00:00Z", "valid_until": end });
     let soon = Timestamp::now() + SignedDuration::from_secs(60);
     let conditions = [
         over,
@@ -515,6 +516,7 @@ async fn of_several_permissions_the_one_that_holds_longest_is_handed_on() {
         "permissions": permissions,
     });
     served.nl.grants.create(serde_json::from_value(grant).unwrap()).await.unwrap();
+    tokio::time::sleep(end.duration_since(Timestamp::now()).unsigned_abs()).await;
     let helper = served.agent("b", &[Exec], &[]).await;
     let scope =
         scope(&serde_json::from_value(json!({ "secrets": ["api/token"] })).unwrap(), vec![Exec]);
