@@ -73,6 +73,12 @@ impl Checked {
         self.draft.as_ref().map_or(Ok(()), |draft| draft.check_destination(bounds))
     }
 
+    /// Finds whether a secret that stands in a call's parameters may go where the call goes, as far as it shows without a
+    /// value; `is_exposed`: though it names its hosts (`unsafe_expose`).
+    pub fn check_parameter(&self, bounds: &BoundTo<'_>, is_exposed: bool) -> Result<(), Error> {
+        self.draft.as_ref().map_or(Ok(()), |draft| draft.check_parameter(bounds, is_exposed))
+    }
+
     /// An action of a test that runs something.
     #[cfg(test)]
     pub(crate) fn unchecked(action: Action) -> Self {

@@ -311,13 +311,16 @@ impl Action {
             }
         }
         within_limit(&found)?;
-        let mut once: Vec<Handle> = Vec::with_capacity(found.len());
-        for handle in found {
-            if !once.contains(&handle) {
-                once.push(handle);
-            }
+        Ok(once(found))
+    }
+
+    /// The secrets that stand in the parameters of a call, each once; none of what calls no service.
+    pub fn handles_of_parameters(&self) -> Result<Vec<Handle>, HandleError> {
+        let mut found = Vec::new();
+        if let Deed::SdkProxy { parameters, .. } = &self.deed {
+            parameters.values().try_for_each(|value| collect_in(value, &mut found))?;
         }
-        Ok(once)
+        Ok(once(found))
     }
 
     /// Names this action and no other, for approvals: SHA-256 of its JSON, in hex.
@@ -325,6 +328,16 @@ impl Action {
         let text = serde_json::to_value(self).map(|value| value.to_string()).unwrap_or_default();
         data_encoding::HEXLOWER.encode(&Sha256::digest(text.as_bytes()))
     }
+}
+
+fn once(found: Vec<Handle>) -> Vec<Handle> {
+    let mut once: Vec<Handle> = Vec::with_capacity(found.len());
+    for handle in found {
+        if !once.contains(&handle) {
+            once.push(handle);
+        }
+    }
+    once
 }
 
 fn collect(text: &str, found: &mut Vec<Handle>) -> Result<(), HandleError> {

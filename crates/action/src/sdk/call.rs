@@ -11,7 +11,7 @@ use zeroize::Zeroizing;
 
 use super::{
     aws::{self, Credentials},
-    filling::Filling,
+    filling::{Filling, lets_go, may_be_parameter},
     postgres,
     request::{self, Call},
 };
@@ -136,6 +136,25 @@ impl Draft {
         match bounds.judge(aim.scheme, &aim.authority, &aim.facts(), self.belongs(bounds.path)) {
             Err(error) if error.code() == Code::ApprovalRequired => Ok(()),
             judged => judged,
+        }
+    }
+
+    /// Finds whether a secret that stands in the parameters may go where the call goes, as far as that shows without a value:
+    /// where AWS and databases are, the credential may say. Without a host in the grant it goes nowhere.
+    pub(crate) fn check_parameter(
+        &self,
+        bounds: &BoundTo<'_>,
+        is_exposed: bool,
+    ) -> Result<(), Error> {
+        may_be_parameter(bounds, is_exposed)?;
+        match &self.of {
+            Of::Http(draft) => lets_go(bounds, draft.scheme, &draft.authority),
+            Of::Aws(_) | Of::Database(_) if bounds.allowed_hosts.is_empty() => {
+                let words = SafeText::words("the grant names no host that ").and(bounds.path);
+                let words = words.and(" may go to as a parameter (--host)");
+                Err(Error::with(Code::ForeignDestination, words))
+            }
+            Of::Aws(_) | Of::Database(_) => Ok(()),
         }
     }
 

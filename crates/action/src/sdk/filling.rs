@@ -8,6 +8,7 @@ use keyless_core::{
 };
 use serde_json::{Map, Value};
 
+use super::call::BoundTo;
 use crate::{
     executor::Work,
     material::{Material, Materials},
@@ -91,17 +92,35 @@ impl<'a> Filling<'a> {
     /// A secret that may be a parameter of this call.
     fn parameter(&self, handle: &Handle) -> Result<&'a Material, Error> {
         let (_, material) = self.materials.of(handle)?;
-        let (secret, authority) = (&material.secret, self.authority);
-        if secret.rule.is_some() && !secret.is_exposed {
-            let words = SafeText::default().and(&secret.path);
-            let words = words.and(" names its hosts: it can be a credential, not a parameter");
-            return Err(Error::with(Code::LocationNotAllowed, words));
-        }
-        if !self.work.allowed_hosts.iter().any(|to| to.matches(self.scheme, authority)) {
-            let words = SafeText::words("the grant does not let ").and(&secret.path);
-            let words = words.and(" go to ").and(authority);
-            return Err(Error::with(Code::ForeignDestination, words));
-        }
+        let secret = &material.secret;
+        let (rule, allowed_hosts) = (secret.rule.as_ref(), self.work.allowed_hosts.as_slice());
+        let bounds = BoundTo { path: &secret.path, rule, allowed_hosts };
+        may_be_parameter(&bounds, secret.is_exposed)?;
+        lets_go(&bounds, self.scheme, self.authority)?;
         Ok(material)
     }
+}
+
+/// Whether a secret may be a parameter of anything; `is_exposed`: though it names its hosts (`unsafe_expose`).
+pub(super) fn may_be_parameter(bounds: &BoundTo<'_>, is_exposed: bool) -> Result<(), Error> {
+    if bounds.rule.is_none() || is_exposed {
+        return Ok(());
+    }
+    let words = SafeText::default().and(bounds.path);
+    let words = words.and(" names its hosts: it can be a credential, not a parameter");
+    Err(Error::with(Code::LocationNotAllowed, words))
+}
+
+/// Whether the grant lets a parameter go there.
+pub(super) fn lets_go(
+    bounds: &BoundTo<'_>,
+    scheme: Scheme,
+    authority: &Authority,
+) -> Result<(), Error> {
+    if bounds.allowed_hosts.iter().any(|to| to.matches(scheme, authority)) {
+        return Ok(());
+    }
+    let words = SafeText::words("the grant does not let ").and(bounds.path);
+    let words = words.and(" go to ").and(authority).and(" as a parameter");
+    Err(Error::with(Code::ForeignDestination, words))
 }

@@ -124,14 +124,20 @@ impl ActionSession {
         hosts: Option<&[Destination]>,
     ) -> Result<Checked, Error> {
         let checked = self.executor.check(action, action_id)?;
+        let parameters = action.handles_of_parameters().unwrap_or_default();
         for (handle, path) in secrets {
             let secret = self.sound(handle, path).await?;
-            if let (Deed::SdkProxy { credentials_ref, .. }, Some(allowed_hosts)) =
+            let (Deed::SdkProxy { credentials_ref, .. }, Some(allowed_hosts)) =
                 (&action.deed, hosts)
-                && Handle::parse_alone("credentials_ref", credentials_ref).as_ref() == Ok(handle)
-            {
-                let rule = secret.metadata.egress.as_ref();
-                checked.check_destination(&BoundTo { path, rule, allowed_hosts })?;
+            else {
+                continue;
+            };
+            let bounds = BoundTo { path, rule: secret.metadata.egress.as_ref(), allowed_hosts };
+            if Handle::parse_alone("credentials_ref", credentials_ref).as_ref() == Ok(handle) {
+                checked.check_destination(&bounds)?;
+            }
+            if parameters.contains(handle) {
+                checked.check_parameter(&bounds, secret.metadata.unsafe_expose)?;
             }
         }
         Ok(checked)

@@ -95,7 +95,9 @@ impl NlService {
         let theirs = self.allowed(caller, delegated_action, &mut Course::default()).await?;
         mean_the_same(&meant, &theirs.meant)?;
         let session = self.session_of(caller)?;
-        session.could_run(&action, &account.action_id, &meant, None).await?;
+        // Where a service is called is for who does it, under the same grants.
+        let hosts = Some(theirs.allowance.allowed_hosts());
+        session.could_run(delegated_action, &account.action_id, &meant, hosts).await?;
         if is_dry_run {
             return Ok(Done::Checked);
         }

@@ -98,9 +98,9 @@ fn call(provider: &str, service: &str, operation: &str) -> Value {
     })
 }
 
-/// A handle of a parameter is no credential: where its secret may go says nothing of where the service is.
+/// A credential goes where its secret belongs, a parameter where the grant lets it go.
 #[tokio::test]
-async fn the_credential_alone_is_judged_by_where_a_service_is() {
+async fn a_credential_and_a_parameter_are_judged_by_where_a_service_is() {
     let served = Served::new().await;
     let path = SecretPath::parse("t/github/token").unwrap();
     served.nl.vault.add(path, Metadata::default(), None, Entries::untold()).await.unwrap();
@@ -117,7 +117,9 @@ async fn the_credential_alone_is_judged_by_where_a_service_is() {
     // `github` is where such a secret belongs, `db` is not.
     let (belongs, foreign) = ("{{nl:github/token}}", "{{nl:db/password}}");
     assert_eq!(checked(belongs, "text").await, None);
-    assert_eq!(checked(belongs, foreign).await, None);
+    for parameter in [foreign, belongs] {
+        assert_eq!(checked(belongs, parameter).await, Some(Code::ForeignDestination));
+    }
     assert_eq!(checked(foreign, belongs).await, Some(Code::ForeignDestination));
     // The same handle in both places is the credential, however it is spelt there.
     assert_eq!(checked(foreign, foreign).await, Some(Code::ForeignDestination));
@@ -126,6 +128,53 @@ async fn the_credential_alone_is_judged_by_where_a_service_is() {
         checked("{{nl:db/password}}", "{{nl:t/db/password}}").await,
         Some(Code::ForeignDestination)
     );
+    served.allow(&caller, json!({ "allowed_hosts": ["api.github.com"] })).await;
+    for parameter in [foreign, belongs] {
+        assert_eq!(checked(belongs, parameter).await, None);
+    }
+    // What names its hosts is a credential and nothing else, unless its owner lets it out of hand.
+    let path = SecretPath::parse("t/slack/token").unwrap();
+    let to = vec!["slack.com".parse().unwrap()];
+    let bound = Metadata { egress: Some(keyless_core::EgressRule::to(to)), ..Metadata::default() };
+    let exposed = Metadata { unsafe_expose: true, ..bound.clone() };
+    let vault = &served.nl.vault;
+    vault.add(path.clone(), bound.clone(), None, Entries::untold()).await.unwrap();
+    let written = "{{nl:slack/token}}";
+    assert_eq!(checked(belongs, written).await, Some(Code::LocationNotAllowed));
+    vault.set_metadata(&path, &bound, exposed, Entries::untold()).await.unwrap();
+    assert_eq!(checked(belongs, written).await, None);
+}
+
+/// Nobody is asked about a call that would fail at its parameters.
+#[tokio::test]
+async fn where_a_parameter_goes_is_judged_before_a_person_is_asked() {
+    let served = Served::new().await;
+    let may = [ActionType::SdkProxy, ActionType::Delegate];
+    let caller = served.agent("a", &may, &[]).await;
+    served.allow(&caller, json!({ "require_human_approval": true })).await;
+    let helper = served.agent("b", &may, &[]).await;
+    let path = SecretPath::parse("t/github/token").unwrap();
+    served.nl.vault.add(path, Metadata::default(), None, Entries::untold()).await.unwrap();
+    let call = json!({
+        "type": "sdk_proxy", "provider": "github", "service": "rest", "operation": "POST /gists",
+        "parameters": { "body": { "description": "{{nl:db/password}}" } },
+        "credentials_ref": "{{nl:github/token}}",
+    });
+    let handed = json!({
+        "type": "delegate", "delegate_to": helper.aid.agent_uri.as_str(), "delegated_action": call,
+        "delegation_scope": { "secrets": ["db/password", "github/token"] },
+    });
+    let mut statement = call.clone();
+    statement["provider"] = json!("postgres");
+    statement["service"] = json!("database");
+    statement["operation"] = json!("query");
+    statement["parameters"] = json!({ "sql": "select $1", "values": ["{{nl:db/password}}"] });
+    for action in [call, handed, statement] {
+        let outcome = served.nl.one(&caller, read(action), "req-1", Timestamp::now()).await;
+        let fault = outcome.fault.unwrap();
+        assert_eq!(fault.code(), Code::ForeignDestination, "{}", fault.error().message());
+    }
+    assert!(served.nl.requests.all().await.unwrap().is_empty());
 }
 
 #[tokio::test]
