@@ -2,10 +2,10 @@
 
 use jiff::{SignedDuration, Timestamp};
 use keyless_core::{
-    ActionType, Code, SafeText,
+    ActionType, Code, Reference, Resolution, SafeText, SecretPath,
     action::{Action, Deed, DelegationScope, TemplateSource},
     audit::{self, Target},
-    grant::Categories,
+    grant::{Categories, SecretPattern},
     nl_message::{Message, MessageType, NlFault},
 };
 use keyless_store::AuditQuery;
@@ -59,8 +59,8 @@ impl NlService {
         let secrets = self.vault.list().await?;
         let categories = Categories::of(secrets.iter().map(|secret| &secret.path));
         let grants = self.grants.refresh().await?.index;
-        let mut listed = Vec::new();
-        for secret in secrets.iter().filter(|secret| secret.path.as_str().starts_with(scope)) {
+        let mut all = Vec::new();
+        for secret in secrets.iter() {
             let subject = subject(&self.vault, secret);
             let may = |kind: &ActionType| {
                 let one = std::slice::from_ref(&subject);
@@ -70,16 +70,22 @@ impl NlService {
             let kinds: Vec<&str> =
                 ActionType::ALL.iter().filter(|kind| may(kind)).map(|kind| kind.as_str()).collect();
             if !kinds.is_empty() {
-                let path = &secret.path;
-                let reference = format!("{}/{}", path.category(), path.name());
-                listed.push(json!({
-                    "name": path.as_str(),
-                    "reference": format!("{{{{nl:{reference}}}}}"),
-                    "action_types": kinds,
-                    "bound_to_hosts": secret.metadata.egress.is_some(),
-                }));
+                all.push((secret, kinds));
             }
         }
+        // For one type of action there may be fewer, of whom a reference means the same one.
+        let paths: Vec<&SecretPath> = all.iter().map(|(secret, _)| &secret.path).collect();
+        let asked = all.iter().filter(|(secret, _)| secret.path.as_str().starts_with(scope));
+        let listed: Vec<Value> = asked
+            .map(|(secret, kinds)| {
+                json!({
+                    "name": secret.path.as_str(),
+                    "reference": format!("{{{{nl:{}}}}}", reference_to(&secret.path, &paths)),
+                    "action_types": kinds,
+                    "bound_to_hosts": secret.metadata.egress.is_some(),
+                })
+            })
+            .collect();
         self.note(caller, audit::Action::List, Target::Session).await?;
         Ok(json!({ "secrets": listed }))
     }
@@ -135,12 +141,11 @@ impl NlService {
         let now = last.map_or(now, |last| last.timestamp.clone());
         let secrets = self.vault.list().await?;
         let categories = Categories::of(secrets.iter().map(|secret| &secret.path));
-        let asked = payload.get("secrets").and_then(Value::as_str).map(|text| text.split(','));
-        let asked: Option<Vec<&str>> = asked.map(Iterator::collect);
+        let asked = payload.get("secrets").and_then(Value::as_str).map(named).transpose()?;
         let grants = self.grants.refresh().await?.index;
         let mut events = Vec::new();
         for entry in entries {
-            let Ok(path) = entry.target.parse::<keyless_core::SecretPath>() else { continue };
+            let Ok(path) = entry.target.parse::<SecretPath>() else { continue };
             let known = secrets.iter().find(|secret| secret.path == path);
             let subject =
                 known.map_or_else(|| path.clone().into(), |one| subject(&self.vault, one));
@@ -149,7 +154,8 @@ impl NlService {
                 caller.aid.covers(*kind, one, &categories).is_ok()
                     && grants.names(&caller.aid, *kind, &subject, &categories)
             };
-            let wanted = asked.as_ref().is_none_or(|asked| asked.contains(&path.as_str()));
+            let forms = subject.forms(&categories);
+            let wanted = asked.as_ref().is_none_or(|asked| asked.iter().any(|p| p.matches(&forms)));
             if wanted && ActionType::ALL.iter().any(may) {
                 let mut event = told(&self.vault, &entry, self.grace.full).await;
                 event.insert("rotated_at".to_owned(), entry.timestamp.into());
@@ -168,6 +174,32 @@ impl NlService {
         let draft = plain_entry(as_logged(&caller.aid), action, audit::Outcome::Success, target);
         Ok(self.log.append(draft).await.map(drop)?)
     }
+}
+
+/// The secrets that a question is about, as references and patterns with commas between them.
+fn named(text: &str) -> Result<Vec<SecretPattern>, NlFault> {
+    let parts = text.split(',').map(str::trim);
+    let patterns = parts.map(|part| {
+        SecretPattern::parse(part).map_err(|_| {
+            let words = SafeText::words(
+                "secrets has references or patterns such as api/*, with commas between them; none of them is '",
+            );
+            NlFault::new(Code::MessageMalformed, words.as_they_wrote(part).and("'"))
+        })
+    });
+    patterns.collect()
+}
+
+/// The shortest reference that means this secret and no other of these.
+fn reference_to(path: &SecretPath, among: &[&SecretPath]) -> String {
+    let (project, category, name) = (path.project(), path.category(), path.name());
+    let means_it = |text: &String| {
+        let reference = Reference::parse(text);
+        let found = reference.as_ref().map(|one| one.resolve(among.iter().copied()));
+        found == Ok(Resolution::One(path))
+    };
+    let short = [format!("{category}/{name}"), format!("{project}/{category}/{name}")];
+    short.into_iter().find(means_it).unwrap_or_else(|| path.to_string())
 }
 
 /// An action of this type that says no more than the secret that it would use.

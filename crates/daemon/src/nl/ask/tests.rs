@@ -5,7 +5,10 @@ use keyless_store::AuditQuery;
 use keyless_vault::{Entries, Metadata};
 
 use super::*;
-use crate::nl::scene::{Served, registration};
+use crate::nl::{
+    scene::{Served, registration},
+    submit::Course,
+};
 
 /// What an agent is told of its access to a secret: nothing that is in the way, or the word for it.
 async fn access(served: &Served, caller: &Caller, name: &str, kind: ActionType) -> Option<String> {
@@ -111,5 +114,79 @@ async fn what_others_know_is_not_to_be_used_in_any_way() {
     served.nl.vault.revoke_compromised(&path, Entries::untold()).await.unwrap();
     for kind in ACTIONS {
         assert!(access(&served, &caller, "api/token", kind).await.is_some(), "{kind}");
+    }
+}
+
+#[tokio::test]
+async fn a_listed_reference_means_its_secret_and_no_other() {
+    let served = Served::new().await;
+    let more = [
+        "u/api/token",
+        "t/prod/db/password",
+        "t/prod/api/token",
+        "t/x/api-token",
+        "t/api/x-y",
+        "t/api/x/y",
+    ];
+    for path in more {
+        let path = SecretPath::parse(path).unwrap();
+        served.nl.vault.add(path, Metadata::default(), None, Entries::untold()).await.unwrap();
+    }
+    let caller = served.agent("a", &ACTIONS, &["*"]).await;
+    let asked = json!({ "scope": "t/" });
+    let told = served.nl.listed(&caller, asked.as_object().unwrap()).await.unwrap();
+    let listed = told["secrets"].as_array().unwrap();
+    assert_eq!(listed.len(), 7, "{told}");
+    for one in listed {
+        for kind in ["exec", "template"] {
+            let reference = &one["reference"];
+            let action = json!({ "type": kind, "template": reference });
+            let action = if kind == "exec" {
+                action
+            } else {
+                json!({ "type": kind, "template_content": reference })
+            };
+            let action = Action::from_json(action).unwrap();
+            let (meant, _) =
+                served.nl.judge(&caller, &action, &mut Course::default(), false).await.unwrap();
+            assert_eq!(meant[0].path.as_str(), one["name"], "{reference}");
+        }
+    }
+    // What is plain stays short.
+    let short = listed.iter().find(|one| one["name"] == "t/x/api-token").unwrap();
+    assert_eq!(short["reference"], "{{nl:x/api-token}}");
+}
+
+#[tokio::test]
+async fn rotations_are_asked_for_by_references_and_patterns() {
+    let served = Served::new().await;
+    let caller = served.agent("a", &ACTIONS, &["*"]).await;
+    for path in ["t/api/token", "t/db/password"] {
+        let draft = plain_entry(
+            as_logged(&caller.aid),
+            audit::Action::Rotate,
+            audit::Outcome::Success,
+            Target::Secrets(vec![SecretPath::parse(path).unwrap()]),
+        );
+        served.nl.log.append(draft).await.unwrap();
+    }
+    let asked = async |secrets: &str| {
+        let payload = json!({ "secrets": secrets });
+        let told = served.nl.rotations(&caller, payload.as_object().unwrap()).await;
+        let named = |told: Value| {
+            let all = told["rotations"].as_array().unwrap().clone();
+            all.iter().map(|one| one["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        told.map(named).map_err(|fault| fault.code())
+    };
+    for one in ["t/api/token", "api/TOKEN", "api/*", "t/api/**", "api/token, api/none"] {
+        assert_eq!(asked(one).await, Ok(vec!["t/api/token".to_owned()]), "{one}");
+    }
+    for both in ["*", "api/token,db/password"] {
+        assert_eq!(asked(both).await.unwrap().len(), 2, "{both}");
+    }
+    assert_eq!(asked("u/**").await, Ok(Vec::new()));
+    for none in ["", "api/token,", "api token"] {
+        assert_eq!(asked(none).await, Err(Code::MessageMalformed), "{none}");
     }
 }
