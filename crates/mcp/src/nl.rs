@@ -97,5 +97,15 @@ mod tests {
         assert!(payload("nl_execute_action", json!({})).is_err());
         assert!(payload("nl_check_access", json!({ "secret_name": 7 })).is_err());
         assert_eq!(payload("nl_list_secrets", json!({})), Ok(json!({})));
+        for tool in TOOLS {
+            let told = payload(tool.name, json!({ "shell": "bash" })).unwrap_err();
+            assert!(told.contains("unknown field `shell`"), "{}: {told}", tool.name);
+        }
+        let misspelt = payload("nl_list_secrets", json!({ "scopes": "a" })).unwrap_err();
+        assert!(misspelt.contains("expected `scope`"), "{misspelt}");
+        let beside = json!({ "agent": {}, "nl_version": "1.0", "request_id": "1", "$schema": "x" });
+        assert_eq!(payload("nl_discover", beside), Ok(json!({})));
+        let asked = json!({ "instance_id": "550e8400-e29b-41d4-a716-446655440000" });
+        assert_eq!(payload("nl_get_agent", asked.clone()), Ok(asked));
     }
 }

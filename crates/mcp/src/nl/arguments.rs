@@ -1,7 +1,8 @@
 //! Arguments as agents write them, and the payloads that they become.
 //!
 //! The two schemas that the protocol has for an action's arguments are both taken (C-24): `scope` is
-//! another word for `context`, and the purpose may be left out.
+//! another word for `context`, and the purpose may be left out. What no tool has is refused, since a bound that
+//! is misspelt would seem to hold.
 
 use std::collections::BTreeMap;
 
@@ -9,6 +10,9 @@ use keyless_core::{Code, Error, SafeText};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
+
+/// What the protocol's own messages say beside what they ask for: the server says it for its agent, whatever stands here.
+const OF_MESSAGES: [&str; 4] = ["$schema", "agent", "nl_version", "request_id"];
 
 /// Arguments that make a payload.
 pub(super) trait Arguments: DeserializeOwned + JsonSchema + Serialize + 'static {
@@ -18,8 +22,11 @@ pub(super) trait Arguments: DeserializeOwned + JsonSchema + Serialize + 'static 
     }
 }
 
-/// Reads the arguments of a tool.
-pub(super) fn payload<A: Arguments>(arguments: Value) -> Result<Map<String, Value>, Error> {
+/// Reads the arguments of a tool; the error names those that it has.
+pub(super) fn payload<A: Arguments>(mut arguments: Value) -> Result<Map<String, Value>, Error> {
+    if let Some(members) = arguments.as_object_mut() {
+        members.retain(|name, _| !OF_MESSAGES.contains(&name.as_str()));
+    }
     let read: A = serde_json::from_value(arguments).map_err(|error| {
         let words = SafeText::words("the arguments: ").as_they_wrote(&error.to_string());
         Error::with(Code::MessageMalformed, words)
@@ -34,9 +41,18 @@ pub(super) fn payload<A: Arguments>(arguments: Value) -> Result<Map<String, Valu
 }
 
 #[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Nothing {}
 
 #[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct GetAgent {
+    /// Which instance, as its UUID; yourself when absent. For an administrator, any of its organization's.
+    instance_id: Option<String>,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub(super) struct ExecuteAction {
     /// `exec`, `template`, `inject_stdin`, `inject_tempfile`, `sdk_proxy` or `delegate`.
     #[serde(rename = "type", alias = "action_type")]
@@ -87,12 +103,14 @@ pub(super) struct ExecuteAction {
 }
 
 #[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub(super) struct ListSecrets {
     /// Only secrets whose path begins so.
     scope: Option<String>,
 }
 
 #[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub(super) struct CheckAccess {
     /// The secret, as a reference such as `api/TOKEN`.
     secret_name: String,
@@ -101,6 +119,7 @@ pub(super) struct CheckAccess {
 }
 
 #[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub(super) struct CreateDelegation {
     /// The agent that is to act, `nl://vendor/type/version`.
     delegate_to: String,
@@ -109,6 +128,7 @@ pub(super) struct CreateDelegation {
 }
 
 #[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub(super) struct RevokeDelegation {
     /// The token's id.
     token_id: String,
@@ -117,6 +137,7 @@ pub(super) struct RevokeDelegation {
 }
 
 #[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub(super) struct RegisterAgent {
     /// What it is to be called, `nl://vendor/type/version`: a name that no other agent and no grant has.
     agent_uri: String,
@@ -139,6 +160,7 @@ pub(super) struct RegisterAgent {
 }
 
 #[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub(super) struct RevokeAgent {
     /// The agents of this URI.
     agent_uri: String,
@@ -147,6 +169,7 @@ pub(super) struct RevokeAgent {
 }
 
 #[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub(super) struct QueryAudit {
     /// Only what agents of this URI did.
     agent_uri: Option<String>,
@@ -170,6 +193,7 @@ pub(super) struct QueryAudit {
 
 impl Arguments for CheckAccess {}
 impl Arguments for CreateDelegation {}
+impl Arguments for GetAgent {}
 impl Arguments for ListSecrets {}
 impl Arguments for Nothing {}
 impl Arguments for QueryAudit {}

@@ -68,10 +68,11 @@ pub(crate) const TOOLS: &[Row] = &[
         Effect::Reads,
         MessageType::DiscoveryRequest,
     ),
-    row::<arguments::Nothing>(
+    row::<arguments::GetAgent>(
         "nl_get_agent",
         "Show this agent",
-        "Shows what you are registered as: identity, capabilities, scope, trust level, state.",
+        "Shows what you are registered as: identity, capabilities, scope, trust level, state. An administrator may ask about \
+         any agent of its organization.",
         Effect::Reads,
         MessageType::AgentGet,
     ),
