@@ -94,7 +94,10 @@ impl Presented {
 }
 
 fn no_claim() -> NlFault {
-    let words = SafeText::words("agent is an object with agent_uri and instance_id");
+    let words = SafeText::words(
+        "who sends it is said by agent, an object with agent_uri and instance_id, or over HTTP by the headers \
+         X-NL-Agent-URI and X-NL-Instance-ID",
+    );
     NlFault::new(Code::MessageMalformed, words)
 }
 

@@ -176,6 +176,9 @@ async fn dispatch(
             Err((fault, named)) => return Ok(refused(fault, *named, Shape::Bare)),
         }
     } else {
+        if kind != MessageType::DiscoveryRequest {
+            names_its_sender(&presented, request.headers())?;
+        }
         more.extend(route::query(uri.query().unwrap_or_default()));
         Message { shape: Shape::Bare, kind, id: None, payload: more }
     };
@@ -275,6 +278,20 @@ fn presented(headers: &HeaderMap, query: Option<&str>, peer: IpAddr) -> Presente
     Presented { source_ip: Some(peer), credential, claim, attestation, standing }
 }
 
+/// Without a body the head alone says who sends it; which header is missing is told.
+fn names_its_sender(presented: &Presented, headers: &HeaderMap) -> Result<(), NlFault> {
+    if presented.credential.is_none() || presented.claim.is_some() {
+        return Ok(());
+    }
+    let each = [
+        ("X-NL-Agent-URI", "the agent's URI, nl://vendor/type/version"),
+        ("X-NL-Instance-ID", "the instance's UUID, instance_id of what registering the agent gave"),
+    ];
+    let missing = each.iter().find(|(name, _)| !headers.contains_key(*name)).unwrap_or(&each[0]);
+    let words = SafeText::words("the header ").and(missing.0).and(" is missing: ").and(missing.1);
+    Err(NlFault::new(Code::MessageMalformed, words).with("header", missing.0))
+}
+
 fn plain_discovery() -> NlFault {
     let words = SafeText::words(
         "discovery is not answered without TLS; send discovery_request over the socket or stdio",
@@ -341,6 +358,27 @@ mod tests {
         assert_eq!(fault.status(), 421);
         let told = fault.error().message();
         assert!(told.contains("TLS") && !told.contains("another host"), "{told}");
+    }
+
+    #[test]
+    fn who_names_no_agent_is_told_which_header_does() {
+        let told = |shown: &[(&'static str, &str)]| {
+            let shown = shown.iter().map(|(name, value)| {
+                (HeaderName::from_static(name), HeaderValue::from_str(value).unwrap())
+            });
+            let headers: HeaderMap = shown.collect();
+            let presented = presented(&headers, None, IpAddr::from([127, 0, 0, 1]));
+            let fault = names_its_sender(&presented, &headers).err();
+            fault.map(|fault| fault.details()["header"].as_str().unwrap_or_default().to_owned())
+        };
+        let credential = ("authorization", "Bearer nlk_x");
+        let uri = ("x-nl-agent-uri", "nl://acme.corp/a/1.0.0");
+        let instance = ("x-nl-instance-id", "550e8400-e29b-41d4-a716-446655440000");
+        assert_eq!(told(&[credential]).as_deref(), Some("X-NL-Agent-URI"));
+        assert_eq!(told(&[credential, uri]).as_deref(), Some("X-NL-Instance-ID"));
+        assert_eq!(told(&[credential, uri, instance]), None);
+        // Who shows nothing is nobody, which is another matter.
+        assert_eq!(told(&[uri]), None);
     }
 
     #[tokio::test]
