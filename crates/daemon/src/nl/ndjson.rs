@@ -213,13 +213,14 @@ impl<R: AsyncRead + Unpin> Lines<R> {
     }
 }
 
-/// Reads to the line's end, and says whether it fitted; what is too long is read and dropped.
+/// Reads to the line's end, or the stream's, and says whether it fitted; what is too long is read and dropped.
 async fn read_line(from: &mut (impl AsyncBufRead + Unpin), line: &mut Vec<u8>) -> Option<bool> {
     let mut fits = true;
     loop {
         let chunk = from.fill_buf().await.ok()?;
         if chunk.is_empty() {
-            return None;
+            // Who ends its side behind the last message means it, line break or not.
+            return (!fits || !line.is_empty()).then_some(fits);
         }
         let end = chunk.iter().position(|byte| *byte == b'\n');
         let taken = end.map_or(chunk.len(), |end| end + 1);
@@ -261,6 +262,27 @@ mod tests {
 
     use super::*;
     use crate::nl::scene::Served;
+
+    #[tokio::test]
+    async fn a_last_line_is_one_without_its_line_break() {
+        let read = async |sent: &[u8]| {
+            let from = BufReader::new(sent);
+            let mut lines = Lines { from, line: Vec::new(), line_time: LINE_TIME };
+            let mut all = Vec::new();
+            while let Some(read) = lines.next().await {
+                all.push(match read {
+                    Read::Line(line) => String::from_utf8(line).unwrap().trim_end().to_owned(),
+                    Read::TooLong => "too long".to_owned(),
+                    Read::Late => "late".to_owned(),
+                });
+            }
+            all
+        };
+        assert_eq!(read(b"{}\n{\"a\":1}").await, ["{}", "{\"a\":1}"]);
+        assert_eq!(read(b"{}\n\n").await, ["{}"]);
+        assert!(read(b" \n  ").await.is_empty());
+        assert_eq!(read(&vec![b'x'; MAX_MESSAGE_BYTES + 2]).await, ["too long"]);
+    }
 
     /// Its rest would be taken for a line of its own.
     #[tokio::test]
