@@ -119,7 +119,8 @@ pub(crate) fn output_path(asked: Option<&str>, action_id: &str) -> Result<PathBu
             && rest.components().all(|part| matches!(part, Component::Normal(_)))
     });
     if below && asked.bytes().all(plain) && asked.len() < 256 && !asked.ends_with('/') {
-        Ok(path)
+        // As later commands name it: of two slashes, or a dot, they say nothing.
+        Ok(path.components().collect())
     } else {
         let words = SafeText::words("an output path is a file below ").and(SECURE_DIRECTORY);
         Err(Error::with(Code::MessageMalformed, words.and(", which later actions see")))
@@ -148,6 +149,14 @@ mod tests {
         for bad in ["/etc/passwd", "../x", "/tmp/nl-secure", "", "/tmp/nl-secure/../x", "a b", "a/"]
         {
             assert!(output_path(Some(bad), "x").is_err(), "{bad}");
+        }
+        for (written, meant) in [
+            ("a//b.c", "/tmp/nl-secure/a/b.c"),
+            ("a/./b.c", "/tmp/nl-secure/a/b.c"),
+            ("/tmp//nl-secure//app.env", "/tmp/nl-secure/app.env"),
+        ] {
+            let path = output_path(Some(written), "x").unwrap();
+            assert_eq!(path.to_string_lossy(), meant, "{written}");
         }
         assert_eq!(output_path(None, "act_1").unwrap(), Path::new("/tmp/nl-secure/act_1"));
     }
