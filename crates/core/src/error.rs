@@ -447,7 +447,7 @@ codes! {
     /// An id that was used for something else.
     MessageReplayed = "message_replayed", "NL-E802", 409, Refused, Agent, false,
         "give every message an id of its own",
-        "The message's id was used before for another message.";
+        "The message's id was used before.";
     /// A message over the limit.
     MessageTooLarge = "message_too_large", "NL-E803", 413, Usage, Agent, false,
         "send at most 1 MiB",

@@ -3,7 +3,8 @@
 //! What was answered is kept for some minutes and given again to the same agent with the same
 //! message; the same id with anything else is refused. A copy that comes while the first is being
 //! done waits for its answer, and is done in its place if the first comes to none. That a message was begun is in the
-//! store before it is done: after a restart the same one is refused, since what it came to is not known any more.
+//! store before it is done: after a restart, and at another broker of the store, the same one is refused, since what it
+//! came to is not known there.
 
 use std::{
     collections::HashMap,
@@ -249,7 +250,8 @@ async fn begin(store: &Store, message: &BegunMessage) -> Result<(), NlFault> {
         Beginning::First => Ok(()),
         Beginning::Other => Err(Code::MessageReplayed.into()),
         Beginning::Same => {
-            let words = "it was done, or begun, before the broker was started anew, and its answer is no longer kept";
+            let words = "it was done, or begun, at another broker of this store or before this one was started anew, and \
+                         its answer is not here: the log has it under this id, if it was an action";
             Err(NlFault::new(Code::MessageReplayed, SafeText::words(words)))
         }
     }
@@ -373,7 +375,8 @@ mod tests {
         for id in ["done", "begun"] {
             let (code, told) = code(id, print()).await.unwrap_err();
             assert_eq!(code, Code::MessageReplayed);
-            assert!(told.contains("no longer kept"), "{told}");
+            assert!(told.contains("its answer is not here"), "{told}");
+            assert!(told.contains("another broker"), "{told}");
         }
         // Once they count no longer the id is free, whether or not they were looked for meanwhile.
         let later = Timestamp::now() + ON_DISK + SignedDuration::from_secs(2);
