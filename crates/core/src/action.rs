@@ -25,7 +25,7 @@ use crate::{
     Handle, HandleError, TemplatePart,
     agent::AgentUri,
     database::{DATABASE_PROVIDER, DATABASE_SERVICE, DATABASE_WRITE},
-    json_object::{object, read_object},
+    json_object::{maybe_whole, object, read_object},
     nl_message::{NL_VERSION, is_id},
     parse_template,
 };
@@ -160,10 +160,10 @@ pub struct DelegationScope {
     /// Patterns of references.
     pub secrets: Vec<String>,
     /// How often; once when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "maybe_whole")]
     pub max_uses: Option<u64>,
     /// For how many seconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "maybe_whole")]
     pub ttl_seconds: Option<u64>,
 }
 

@@ -61,7 +61,7 @@ pub use crate::{
         Given, Grace, Had, Handle, HandleError, HandleTarget, TemplatePart, Version, parse_template,
     },
     host::{Host, HostError, HostName},
-    json_object::read_object,
+    json_object::{maybe_whole, read_object, whole_number},
     json_size::json_size,
     path::{PathError, SecretPath},
     permit::{Permit, Uptime, Usage},

@@ -8,7 +8,10 @@ use serde_json::{Map, Value};
 use super::{
     Action, ActionContext, ActionType, Deed, DelegationScope, TIMEOUT_RANGE, TemplateSource,
 };
-use crate::{HandleError, json_object::maybe_object};
+use crate::{
+    HandleError,
+    json_object::{maybe_object, maybe_whole},
+};
 
 /// Why an object is not an action.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -94,7 +97,7 @@ pub(super) struct WireAction {
     context: Option<ActionContext>,
     #[serde(skip_serializing_if = "Option::is_none")]
     purpose: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "maybe_whole")]
     timeout_ms: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     dry_run: Option<bool>,
@@ -158,6 +161,7 @@ impl WireAction {
                 file_refs: self
                     .file_refs
                     .take()
+                    .filter(|files| !files.is_empty())
                     .ok_or(ActionError::Missing { kind, field: "file_refs" })?,
                 binary: self.binary.take().unwrap_or(false),
             },

@@ -6,7 +6,7 @@ use ipnet::{IpNet, Ipv4Net};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{Destination, agent::TrustLevel};
+use crate::{Destination, agent::TrustLevel, json_object::maybe_whole};
 
 /// The conditions of a permission, in NL's field names; `max_per_minute`, `allowed_hosts` and
 /// `allow_writes` are ours.
@@ -18,7 +18,7 @@ pub struct Conditions {
     /// Not after.
     pub valid_until: Timestamp,
     /// How many actions; no limit when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "maybe_whole")]
     pub max_uses: Option<u64>,
     /// Whether a person has to allow each action.
     #[serde(default)]
@@ -36,10 +36,10 @@ pub struct Conditions {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allowed_ip_ranges: Option<Vec<IpRange>>,
     /// How many actions at the same time.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "maybe_whole")]
     pub max_concurrent: Option<u32>,
     /// How many actions begin within 60 seconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "maybe_whole")]
     pub max_per_minute: Option<u32>,
     /// The hosts that an action may reach which has a value inside; no network when empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -14,12 +14,16 @@ use keyless_core::{
     agent::{AgentUri, Aid, InstanceId},
     audit::{self, Entry, Target},
     delegation::TokenId,
+    maybe_whole,
     nl_message::{MessageType, NlFault},
     read_object,
     threat::Band,
 };
 use keyless_store::AuditQuery;
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::{
+    Deserialize, Deserializer,
+    de::{DeserializeOwned, Error as _},
+};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
@@ -102,6 +106,7 @@ struct Question {
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Number {
+    #[serde(deserialize_with = "whole")]
     Is(usize),
     Written(String),
 }
@@ -393,6 +398,10 @@ fn no_administrator() -> NlFault {
         "Ask the operator for an administrator: keyless agent register URI --administrator.";
     let words = SafeText::words("an administrator's message");
     NlFault::new(Code::OperatorRequired, words).suggesting(SafeText::words(suggestion))
+}
+
+fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
+    maybe_whole(deserializer)?.ok_or_else(|| D::Error::custom("it is no number"))
 }
 
 fn yes() -> bool {

@@ -20,7 +20,7 @@ use keyless_core::{
     },
     grant::{Categories, SecretPattern, Subject},
     nl_message::{MessageType, NlFault},
-    read_object,
+    read_object, whole_number,
 };
 use serde_json::{Map, Value, json};
 
@@ -195,7 +195,7 @@ impl NlService {
             NlFault::new(Code::MessageMalformed, words.as_they_wrote(&fault))
         })?;
         // Chapter 08 has it beside the scope, chapter 02 inside.
-        let life = read.ttl_seconds.or_else(|| payload.get("ttl_seconds").and_then(Value::as_u64));
+        let life = read.ttl_seconds.or_else(|| payload.get("ttl_seconds").and_then(whole_number));
         let scope = scope(&read, actions)?;
         if let Some(bait) = self.bait_in(caller, &scope).await? {
             return Err(self.touched(caller, ActionType::Delegate, bait).await);

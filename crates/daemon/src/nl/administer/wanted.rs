@@ -6,6 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use keyless_core::{
     ActionType,
     agent::{AgentType, AgentUri, Aid, AidScope, CLOCK_SKEW, TrustLevel},
+    maybe_whole,
 };
 use serde::{Deserialize, Deserializer, de::Error as _};
 use serde_json::Value;
@@ -31,6 +32,7 @@ pub(in crate::nl) struct Wanted {
     session_context: BTreeMap<String, String>,
     #[serde(default)]
     metadata: BTreeMap<String, Value>,
+    #[serde(default, deserialize_with = "maybe_whole")]
     requested_ttl_hours: Option<u32>,
     /// For the person who is asked about a sub-agent.
     pub(in crate::nl) purpose: Option<String>,
