@@ -21,7 +21,16 @@ const HIDDEN: &[&str] = &[
 /// Others that a search may be for.
 const SEARCHED: &[&str] = &["credentials", "id_rsa", "environ", "server.key", "store.db"];
 /// Programs that show all variables.
-const PROGRAMS: &[&str] = &["env", "printenv"];
+const DUMPS: &[&str] = &["env", "printenv"];
+/// Others that do harm by what they are given, in the order in which they are tried.
+const GIVEN: &[&str] = &[
+    "cat", "bash", "sh", "head", "tail", "less", "more", "grep", "sed", "awk", "base64", "cp",
+    "tac", "nl", "od", "xxd", "strings", "sort", "cut", "rev", "dd", "tee", "zsh", "dash", "ksh",
+    "python3", "python", "node", "perl", "ruby", "php", "curl", "wget", "tar", "vault", "op", "gh",
+    "aws", "pass", "bw", "keyless", "docker", "kubectl", "git", "find", "xargs", "sudo", "busybox",
+];
+/// As many programs as one pattern is tried for.
+const MAX_PROGRAMS: usize = 16;
 
 /// The words that braces make of one, itself when it has none; nothing when there are too many.
 pub(super) fn braces(word: &str) -> Option<Vec<String>> {
@@ -101,9 +110,14 @@ fn first_braces(word: &str) -> Option<(usize, Vec<&str>, usize)> {
 /// What a program's name may be that is written as a pattern.
 pub(super) fn programs(word: &str) -> Vec<String> {
     let name = word.rsplit('/').next().unwrap_or(word);
-    // `*` alone runs whatever is first.
     let literal = name.chars().filter(char::is_ascii_alphanumeric).count();
-    if literal < 2 { Vec::new() } else { matching(name, PROGRAMS.iter().copied()) }
+    // `*` alone runs whatever is first, and `e*` what only its author knows.
+    let is_plain = literal > 1 || !name.contains('*');
+    let dumps = DUMPS.iter().filter(|_| is_plain);
+    let given = GIVEN.iter().filter(|_| is_plain || literal > 0);
+    let mut found = matching(name, dumps.chain(given).copied());
+    found.truncate(MAX_PROGRAMS);
+    found
 }
 
 /// The names with credentials that a path with patterns may stand for. A shell's pattern takes no leading dot; that of

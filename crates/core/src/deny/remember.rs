@@ -59,13 +59,7 @@ impl Looks {
             let Some((name, value)) = word.text.split_once('=') else { continue };
             let raw = &here.text[word.span.clone()];
             match raw.split_once("=(") {
-                // The words of a list, without their quotes.
-                Some((_, list)) if value.is_empty() => {
-                    let list: String = list.chars().filter(|c| !"\"'()".contains(*c)).collect();
-                    let each = list.split_whitespace().map(str::to_owned);
-                    let all = list.split_whitespace().collect::<Vec<_>>().join(" ");
-                    self.variables.set(name, std::iter::once(all).chain(each).collect());
-                }
+                Some((_, list)) if value.is_empty() => self.set_list(name, list),
                 _ => self.assign(name, value, here)?,
             }
         }
@@ -88,8 +82,12 @@ impl Looks {
             ["export" | "declare" | "local" | "typeset" | "readonly", each @ ..] => {
                 let is_reference = words[0] != "export"
                     && each.iter().any(|word| is_short(word) && word.contains('n'));
-                for word in each {
+                for (word, at) in each.iter().zip(&command.words[1..]) {
+                    let raw = &here.text[at.span.clone()];
                     match word.split_once('=') {
+                        Some((name, _)) if raw[name.len().min(raw.len())..].starts_with("=(") => {
+                            self.set_list(name, &raw[name.len() + 1..]);
+                        }
                         Some((name, to)) if is_reference => self.variables.refer(name, to),
                         Some((name, value)) => self.assign(name, value, here)?,
                         None => {}
@@ -120,6 +118,12 @@ impl Looks {
             _ => {}
         }
         Some(())
+    }
+
+    /// The words of a list, without their quotes.
+    fn set_list(&mut self, name: &str, raw: &str) {
+        let words: String = raw.chars().filter(|c| !"\"'()".contains(*c)).collect();
+        self.variables.set_list(name, &words);
     }
 
     /// What a loop's variable may be for one of its words.
@@ -154,7 +158,10 @@ impl Looks {
         // What a program says is not known; that it was decoded is worth to be told where it is run.
         let is_said = value.contains("$(") || value.contains('`');
         if !is_said || DECODERS.iter().any(|decoder| value.contains(decoder)) {
-            self.variables.assign(name, &value);
+            match name.split_once('[') {
+                Some((list, _)) => self.variables.add(list, &value),
+                None => self.variables.assign(name, &value),
+            }
         }
         if RUN.contains(&name) {
             self.script(&value, here.nesting + 1)?;

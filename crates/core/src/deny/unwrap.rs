@@ -16,6 +16,8 @@ const MAX_WORDS: usize = 512;
 pub(super) struct Inside {
     /// Whether the program does nothing but run what stands inside.
     pub(super) is_all: bool,
+    /// Whether nobody knows that the program is one that runs this.
+    pub(super) is_guess: bool,
     /// Commands, word by word.
     pub(super) commands: Vec<Vec<String>>,
     /// Scripts, with the words that are `$0`, `$1` and so on to them.
@@ -49,6 +51,14 @@ pub(super) fn inside(words: &[String]) -> Inside {
             if python.starts_with("python") && rest.len() > 2 && rest[..2] == ["-m", "dotenv"] =>
         {
             of_dotenv(&rest[2..])
+        }
+        // What a variable or a substitution is may be a shell.
+        unknown if unknown.starts_with(['$', '`']) && rest.iter().any(|word| is_c(word)) => {
+            let mut inside = of_shell(rest, true);
+            for (script, _) in &mut inside.scripts {
+                *script = without_calls(script);
+            }
+            Inside { is_guess: true, ..inside }
         }
         // Only asks where a program is.
         "command" if rest.first().is_some_and(|word| is_question(word)) => Inside::default(),
@@ -260,6 +270,24 @@ fn of_shell(rest: &[String], is_itself: bool) -> Inside {
     let Some(script) = rest.get(at) else { return Inside::default() };
     let words = rest[at + 1..].to_vec();
     Inside { scripts: vec![(script.clone(), words)], ..Inside::default() }
+}
+
+/// A script without the names of what it calls as other languages do, `print(x)`: no shell runs that.
+fn without_calls(script: &str) -> String {
+    let mut out = String::with_capacity(script.len());
+    let mut rest = script.chars().peekable();
+    while let Some(c) = rest.next() {
+        if c == '(' && rest.peek().is_some_and(|next| *next != ')') {
+            let is_name = |c: char| c.is_ascii_alphanumeric() || "_.".contains(c);
+            let length = out.trim_end_matches(is_name).len();
+            if length < out.len() {
+                out.truncate(length);
+                out.push('_');
+            }
+        }
+        out.push(c);
+    }
+    out
 }
 
 /// The words of `xargs` from its command on.

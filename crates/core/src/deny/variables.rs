@@ -19,7 +19,9 @@ pub(super) struct Variables {
 
 impl Variables {
     pub(super) fn new() -> Self {
-        let known = BTreeMap::from([("IFS".to_owned(), vec![" ".to_owned()])]);
+        // Which shell it is does not matter here.
+        let known = [("IFS", " "), ("SHELL", "bash"), ("BASH", "bash")];
+        let known = known.map(|(name, value)| (name.to_owned(), vec![value.to_owned()])).into();
         Self { known, references: BTreeMap::new() }
     }
 
@@ -56,6 +58,24 @@ impl Variables {
         if is_name && !values.is_empty() {
             self.known.insert(name.to_owned(), values);
         }
+    }
+
+    /// Takes in the words of a list, `NAME=(…)` or `NAME+=(…)`: all of them, and each.
+    pub(super) fn set_list(&mut self, name: &str, words: &str) {
+        match name.strip_suffix('+') {
+            Some(name) => self.add(name, words),
+            None => {
+                let each = words.split_whitespace().map(str::to_owned);
+                self.set(name, std::iter::once(joined(words)).chain(each).collect());
+            }
+        }
+    }
+
+    /// Takes in more words of a list: `NAME[…]=VALUE`.
+    pub(super) fn add(&mut self, name: &str, words: &str) {
+        let before = self.known.get(name).and_then(|values| values.first());
+        let all = before.map_or_else(|| words.to_owned(), |before| format!("{before} {words}"));
+        self.set_list(name, &all);
     }
 
     /// The words of a script, function or `set --`: `$0` to `$9`, `$@` and `$*`.
@@ -110,6 +130,10 @@ impl Variables {
     }
 }
 
+fn joined(words: &str) -> String {
+    words.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 /// What stands after a dollar sign.
 struct Expansion<'t> {
     /// Empty when it is none that is followed.
@@ -142,8 +166,14 @@ impl<'t> Expansion<'t> {
         };
         let length = close + 2;
         let Some(operator) = inner.get(name.len()..close) else { return none };
-        let is_whole =
-            operator.is_empty() || (operator.starts_with('[') && operator.ends_with(']'));
+        let behind_index = operator.strip_prefix('[').and_then(|index| index.split_once(']'));
+        // As many of its words as one likes: `${NAME[@]:0:2}`.
+        let is_part = |part: &str| {
+            part.is_empty()
+                || (part.starts_with(':')
+                    && part.bytes().all(|byte| byte.is_ascii_digit() || b": -".contains(&byte)))
+        };
+        let is_whole = operator.is_empty() || behind_index.is_some_and(|(_, part)| is_part(part));
         let otherwise =
             [":-", ":=", ":+", "-", "=", "+"].iter().find_map(|o| operator.strip_prefix(o));
         match (is_whole, otherwise) {

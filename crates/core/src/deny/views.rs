@@ -347,18 +347,23 @@ impl Looks {
             if !inside.is_all && !is_only_settings(&words) {
                 self.push_command(&words, here.command(), disguised)?;
             }
+            let was_guess = self.is_guess;
+            self.is_guess |= inside.is_guess;
             for (script, names) in inside.scripts {
                 if let Some((zero, names)) = names.split_first() {
                     self.variables.set_words(Some(zero), names);
                 }
                 self.script(&script, here.nesting + 1)?;
             }
+            self.is_guess = was_guess;
             let is_search =
                 words.first().is_some_and(|name| matches!(name.as_str(), "find" | "fd"));
             for command in inside.commands {
                 if is_search {
                     open.extend(named_by_search(&command).map(|named| (named, false)));
                 }
+                // Behind another program a pattern is the shell's as well.
+                open.extend(named_programs(&command).map(|named| (named, true)));
                 open.push((command, false));
             }
             open.extend(self.fed(&words, here)?.into_iter().map(|command| (command, false)));
@@ -446,6 +451,15 @@ pub(super) fn named_by_search(command: &[String]) -> impl Iterator<Item = Vec<St
             named
         })
     })
+}
+
+/// A command for each program that its first word may stand for as a pattern.
+fn named_programs(command: &[String]) -> impl Iterator<Item = Vec<String>> + '_ {
+    let pattern = command.first().filter(|word| patterns::is_pattern(word));
+    let programs = pattern.map(|word| patterns::programs(word)).unwrap_or_default();
+    programs
+        .into_iter()
+        .map(|name| std::iter::once(name).chain(command[1..].iter().cloned()).collect())
 }
 
 /// The text without what its commands only say and without documents, unless commands stand in these.
