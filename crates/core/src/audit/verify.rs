@@ -38,6 +38,14 @@ pub enum Tampered {
         /// The number that should have come.
         expected: u64,
     },
+    /// Another entry stands in its place.
+    #[error("entry {found} stands in the place of entry {sequence}")]
+    Misplaced {
+        /// The number that it is stored under.
+        sequence: u64,
+        /// Its own.
+        found: u64,
+    },
     /// The log ends before the entry that is known to be its last.
     #[error("the log ends at entry {found} but had {expected}")]
     Truncated {
@@ -120,6 +128,7 @@ impl Tampered {
             Self::Changed { sequence, .. } => ("hash_mismatch", sequence),
             Self::Unlinked { sequence, .. } => ("chain_break", sequence),
             Self::Gap { expected } => ("missing_entry", expected),
+            Self::Misplaced { sequence, .. } => ("chain_break", sequence),
             Self::Truncated { found, .. } => ("truncated", found),
             Self::Hmac { sequence } => ("hmac_mismatch", sequence),
             Self::UnknownKey { sequence, .. } | Self::OldKey { sequence } => ("hmac_key", sequence),
@@ -293,10 +302,9 @@ impl Stretch {
                 Self::of_face(&face, pieces, sha256, keys)?
             }
         };
-        if stretch.end.sequence() == sequence {
-            Ok(stretch)
-        } else {
-            Err(Tampered::Changed { sequence, hashes: None })
+        match stretch.end.sequence() {
+            found if found == sequence => Ok(stretch),
+            found => Err(Tampered::Misplaced { sequence, found }),
         }
     }
 

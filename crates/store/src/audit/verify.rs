@@ -472,6 +472,10 @@ fn tampered_words(found: &Tampered) -> SafeText {
         Tampered::Gap { expected } => {
             SafeText::words("the audit log misses entry ").number(*expected)
         }
+        Tampered::Misplaced { sequence, found } => SafeText::words("the audit log has entry ")
+            .number(*found)
+            .and(" in the place of entry ")
+            .number(*sequence),
         Tampered::Truncated { found, expected } => SafeText::words("the audit log ends at entry ")
             .number(*found)
             .and(" but had ")

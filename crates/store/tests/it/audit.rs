@@ -120,7 +120,7 @@ async fn several_writers_share_one_chain(engine: Engine) {
 }
 
 async fn every_change_behind_its_back_is_found(engine: Engine) {
-    let cases: [(&str, &str); 12] = [
+    let cases: [(&str, &str); 13] = [
         ("DELETE FROM audit WHERE sequence = 20", "truncated"),
         ("DELETE FROM audit WHERE sequence > 3", "truncated"),
         ("DELETE FROM audit", "truncated"),
@@ -138,6 +138,12 @@ async fn every_change_behind_its_back_is_found(engine: Engine) {
             "7",
         ),
         ("UPDATE audit SET entry = 'x' || entry WHERE sequence = 7", "unreadable"),
+        (
+            "UPDATE audit SET sequence = 99 WHERE sequence = 7; \
+             UPDATE audit SET sequence = 7 WHERE sequence = 8; \
+             UPDATE audit SET sequence = 8 WHERE sequence = 99",
+            "8 in the place of 7",
+        ),
         (
             "DELETE FROM audit WHERE sequence = 20; UPDATE audit_head SET last = \
              (SELECT entry FROM audit WHERE sequence = 19)",
@@ -165,6 +171,9 @@ async fn every_change_behind_its_back_is_found(engine: Engine) {
             LogError::Tampered(Tampered::Truncated { .. }) => "truncated".to_owned(),
             LogError::Tampered(Tampered::Gap { .. }) => "gap".to_owned(),
             LogError::Tampered(Tampered::Changed { sequence, .. }) => sequence.to_string(),
+            LogError::Tampered(Tampered::Misplaced { sequence, found }) => {
+                format!("{found} in the place of {sequence}")
+            }
             LogError::Tampered(Tampered::Unreadable { .. }) => "unreadable".to_owned(),
             LogError::Seal => "seal".to_owned(),
             other => format!("{other:?}"),

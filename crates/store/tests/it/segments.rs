@@ -119,6 +119,7 @@ async fn every_change_of_a_closed_part_is_found(engine: Engine) {
             LogError::Tampered(Tampered::Gap { .. }) => "gap",
             LogError::Tampered(Tampered::Changed { .. }) => "changed",
             LogError::Tampered(Tampered::Unlinked { .. }) => "unlinked",
+            LogError::Tampered(Tampered::Misplaced { .. }) => "misplaced",
             LogError::Tampered(Tampered::Unreadable { .. }) => "unreadable",
             LogError::SegmentChanged { .. } => "file",
             LogError::SegmentMissing { .. } => "missing",
@@ -135,7 +136,7 @@ async fn every_change_of_a_closed_part_is_found(engine: Engine) {
     for (changed, expected) in [
         (text.replacen("GET", "PUT", 1), "changed"),
         (text.replacen('{', "{ ", 1), "unreadable"),
-        (without(3), "changed"),
+        (without(3), "misplaced"),
         (without(20), "truncated"),
         (format!("{text}x"), "file"),
     ] {
@@ -163,7 +164,7 @@ async fn every_change_of_a_closed_part_is_found(engine: Engine) {
         ),
         (
             "INSERT INTO audit (chain, sequence, entry) SELECT chain, 20, entry FROM audit WHERE sequence = 21",
-            "changed",
+            "misplaced",
         ),
         ("DELETE FROM audit WHERE sequence = 21", "unlinked"),
     ] {
