@@ -170,4 +170,9 @@ fn programs_of_a_session_need_no_credential() {
     let script = format!("printf '%s\\n' '{message}' | {KEYLESS} serve --stdio");
     let text = world.keyless(&["run", "--", "sh", "-c", &script]).without_passphrase().run().ok();
     assert!(text.contains("[REDACTED:db/PASSWORD]"), "{text}");
+    // The last one is one without its line break as well.
+    let message = message.to_string().replace("\"m1\"", "\"m2\"");
+    let script = format!("printf '%s' '{message}' | {KEYLESS} serve --stdio");
+    let text = world.keyless(&["run", "--", "sh", "-c", &script]).without_passphrase().run().ok();
+    assert!(text.contains("[REDACTED:db/PASSWORD]"), "{text}");
 }

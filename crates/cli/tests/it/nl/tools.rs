@@ -127,6 +127,14 @@ fn tools_of_the_nl_set_are_messages() {
     assert_eq!(access["structuredContent"]["allowed"], false, "{access}");
     let access = tools.call("nl_check_access", &json!({ "secret_name": BOXED }));
     assert_eq!(access["structuredContent"]["allowed"], true, "{access}");
+    for kind in ["sdk_proxy", "delegate"] {
+        let asked = json!({ "secret_name": "db/PASSWORD", "action_type": kind });
+        let access = tools.call("nl_check_access", &asked);
+        assert_eq!(access["structuredContent"]["allowed"], true, "{access}");
+    }
+    let misspelt = json!({ "secret_name": BOXED, "type": "sdk_proxy" });
+    let misspelt = tools.refused("nl_check_access", &misspelt);
+    assert!(misspelt["message"].as_str().unwrap().contains("`action_type`"), "{misspelt}");
     let discovered = tools.call("nl_discover", &json!({}));
     assert_eq!(discovered["structuredContent"]["provider"]["name"], "Keyless", "{discovered}");
     let shown = tools.call("nl_get_agent", &json!({}));
