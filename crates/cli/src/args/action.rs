@@ -20,6 +20,8 @@ enters a jail without people's files that reaches only the hosts named with --ho
 #[derive(Debug, Subcommand)]
 pub(crate) enum ActionCommand {
     /// Do what an action request says, and print the response
+    ///
+    /// Each run does it anew: request_id is told back as it came, and action_id is the run's own.
     #[command(after_help = "\
 Examples:
   keyless action submit request.json

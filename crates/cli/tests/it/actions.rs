@@ -69,6 +69,19 @@ fn requests_come_singly_or_up_to_twenty_and_are_of_this_version() {
 }
 
 #[test]
+fn a_request_that_is_submitted_twice_is_done_twice() {
+    let world = World::with_token();
+    let date = [json!({ "type": "exec", "template": "date +%s%N" })];
+    let (first, second) = (submit(&world, &date).remove(0), submit(&world, &date).remove(0));
+    assert_eq!(first["request_id"], second["request_id"]);
+    for own in ["action_id", "audit_ref", "result"] {
+        assert_ne!(first[own], second[own], "{own}");
+    }
+    let help = world.keyless(&["action", "submit", "--help"]).without_passphrase().run().ok();
+    assert!(help.contains("Each run does it anew"), "{help}");
+}
+
+#[test]
 fn a_bound_secret_enters_as_a_placeholder_and_arrives_as_its_value() {
     let mut world = World::with_token();
     let origin = world.origin(ALLOWED);
