@@ -35,6 +35,7 @@ mod room;
 mod strangers;
 mod tls;
 mod tunnel;
+mod uncarried;
 mod upstream_proxy;
 mod withdrawal;
 mod write_through;
@@ -70,8 +71,6 @@ pub use crate::oauth::{TokenReply, TokenRequest};
 pub use crate::ports::{Broker, Event, Finished, Kept, Minted, Recording, Released, RequestInfo};
 /// How much one session may ask for.
 pub use crate::quota::Allowance;
-/// Ports to which no value is carried.
-pub use crate::reach::never_carried;
 /// One agent's run, as egress sees it.
 pub use crate::session::{Session, SessionSecret, SessionSpec};
 /// How long what a session's authority is trusted by is good.
@@ -80,5 +79,7 @@ pub use crate::tls::AUTHORITY_LIFE;
 pub use crate::tls::CaKeys;
 pub use crate::tls::{RootFault, RootsError};
 pub use crate::tls::{ServerFiles, ServerTls};
+/// What carries no value: by ports, addresses and variables.
+pub use crate::uncarried::{Uncarried, never_carried};
 /// A company's own proxy on the way out.
 pub use crate::upstream_proxy::{ProxyCredential, UpstreamProxy};

@@ -14,40 +14,8 @@ use crate::{
     dial::{Dialer, Pinned},
     engine::EgressPolicy,
     pool::Pool,
+    uncarried::is_refused,
 };
-
-/// Ports whose protocols carry mail or shells, not HTTP: ssh, smtp and its submission ports.
-const REFUSED_PORTS: [u16; 4] = [22, 25, 465, 587];
-
-/// Ports whose protocols are not spoken: a placeholder that is sent there arrives as it is.
-const UNSPOKEN_PORTS: [(u16, &str); 17] = [
-    (110, "POP3"),
-    (143, "IMAP"),
-    (389, "LDAP"),
-    (636, "LDAP"),
-    (993, "IMAP"),
-    (995, "POP3"),
-    (1433, "SQL Server"),
-    (1521, "Oracle"),
-    (1883, "MQTT"),
-    (3306, "MySQL"),
-    (5671, "AMQP"),
-    (5672, "AMQP"),
-    (6379, "Redis"),
-    (6380, "Redis"),
-    (9042, "Cassandra"),
-    (9092, "Kafka"),
-    (27017, "MongoDB"),
-];
-
-/// Why no value is ever carried to a port, as a fragment of a sentence; nothing where one may be.
-pub fn never_carried(port: u16) -> Option<String> {
-    if REFUSED_PORTS.contains(&port) {
-        return Some(format!("port {port} is for mail or shells, and refused (port_refused)"));
-    }
-    let (_, protocol) = UNSPOKEN_PORTS.iter().find(|(unspoken, _)| *unspoken == port)?;
-    Some(format!("port {port} is {protocol}'s, which the proxy puts no value into"))
-}
 
 /// What may be reached, at one moment.
 pub(crate) struct Reach {
@@ -107,7 +75,7 @@ impl Reach {
         if self.dialer.is_named(authority) {
             return Ok(Reason::Exact);
         }
-        if REFUSED_PORTS.contains(&authority.port) {
+        if is_refused(authority.port) {
             let detail = SafeText::words("port ").and(authority.port);
             return Err(Error::with(Code::PortRefused, detail));
         }

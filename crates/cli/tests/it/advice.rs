@@ -323,6 +323,8 @@ fn where_no_request_can_go_is_said() {
         ("smtp.corp.example:587", "port 587 is for mail or shells, and refused (port_refused)"),
         ("cache.corp.example:6379", "port 6379 is Redis's, which the proxy puts no value into"),
         ("db.corp.example:3306", "port 3306 is MySQL's"),
+        ("files.corp.example:21", "port 21 is FTP's"),
+        ("bus.corp.example:4222", "port 4222 is NATS's"),
     ] {
         let warned = said(host);
         assert!(warned.contains(why) && warned.contains("keyless exec --host"), "{warned}");

@@ -2,6 +2,7 @@
 //! with the rest of the address around it; and what no request carries is told, with the reason.
 
 use keyless_core::{Authority, Destination, EgressRule, Host, Location, Scheme};
+use keyless_egress::Uncarried;
 use keyless_vault::{EnvForm, Weakness};
 use percent_encoding::percent_decode_str;
 use zeroize::Zeroizing;
@@ -11,50 +12,6 @@ use super::values;
 /// The parameters of a database's address that may be credentials, or files with one.
 const TELLING: [&str; 5] = ["key", "pass", "pwd", "secret", "token"];
 
-/// Protocols that carry no placeholder, by the schemes of their addresses.
-const UNSPOKEN: &[(&str, &str)] = &[
-    ("amqp", "AMQP"),
-    ("amqps", "AMQP"),
-    ("ftp", "FTP"),
-    ("ftps", "FTP"),
-    ("imap", "IMAP"),
-    ("imaps", "IMAP"),
-    ("jdbc", "JDBC"),
-    ("ldap", "LDAP"),
-    ("ldaps", "LDAP"),
-    ("mariadb", "MySQL"),
-    ("mongodb", "MongoDB"),
-    ("mqtt", "MQTT"),
-    ("mqtts", "MQTT"),
-    ("mssql", "SQL Server"),
-    ("mysql", "MySQL"),
-    ("mysql2", "MySQL"),
-    ("nats", "NATS"),
-    ("oracle", "Oracle"),
-    ("redis", "Redis"),
-    ("rediss", "Redis"),
-    ("sftp", "SSH"),
-    ("smtp", "SMTP"),
-    ("smtps", "SMTP"),
-    ("sqlserver", "SQL Server"),
-    ("ssh", "SSH"),
-];
-/// The same by the beginnings of names.
-const UNSPOKEN_NAMES: &[(&str, &str)] = &[
-    ("AMQP_", "AMQP"),
-    ("EMAIL_HOST_", "SMTP"),
-    ("IMAP_", "IMAP"),
-    ("LDAP_", "LDAP"),
-    ("MAIL_", "SMTP"),
-    ("MARIADB_", "MySQL"),
-    ("MONGO_", "MongoDB"),
-    ("MONGODB_", "MongoDB"),
-    ("MSSQL_", "SQL Server"),
-    ("MYSQL_", "MySQL"),
-    ("RABBITMQ_", "AMQP"),
-    ("REDIS_", "Redis"),
-    ("SMTP_", "SMTP"),
-];
 /// Whole names of such keys: a part of them is of services' too (`FACEBOOK_APP_SECRET`).
 const OWN_KEY_NAMES: [&str; 2] = ["APP_KEY", "APP_SECRET"];
 const LOGINS: [&str; 7] = ["PASSWORD", "PASS", "PASSWD", "PWD", "URL", "URI", "DSN"];
@@ -169,12 +126,8 @@ pub fn uncarried(name: &str, value: Option<&str>) -> Option<String> {
             return None;
         }
         if let Some((scheme, rest)) = value.split_once("://") {
-            let scheme = scheme.to_ascii_lowercase();
-            let first = scheme.split('+').next().unwrap_or_default();
-            if let Some((_, protocol)) = UNSPOKEN.iter().find(|(known, _)| *known == first) {
-                return Some(format!(
-                    "it is an address for {protocol}, which carries no placeholder"
-                ));
+            if let Some(Uncarried { name, .. }) = Uncarried::of_scheme(scheme) {
+                return Some(format!("it is an address for {name}, which carries no placeholder"));
             }
             let place = rest.split(['/', '?', '#']).next().unwrap_or_default();
             let login = place.rsplit_once('@');
@@ -202,8 +155,8 @@ pub fn uncarried(name: &str, value: Option<&str>) -> Option<String> {
         );
     }
     let is_login = LOGINS.iter().any(|word| name.ends_with(word));
-    let protocol = UNSPOKEN_NAMES.iter().find(|(begin, _)| is_login && name.starts_with(begin));
-    protocol.map(|(_, protocol)| format!("its name is of {protocol}, which carries no placeholder"))
+    let protocol = Uncarried::of_variable(&name).filter(|_| is_login)?;
+    Some(format!("its name is of {}, which carries no placeholder", protocol.name))
 }
 
 #[cfg(test)]
@@ -270,6 +223,10 @@ mod tests {
                 Some("Server=db;User Id=sa;Password=Xk29fjs0dkfj;"),
                 Some("connection string"),
             ),
+            ("BUS", Some("kafka://app:wQ7z9Lk2Xp4vBn@bus.test"), Some("an address for Kafka")),
+            ("DB", Some("jdbc:mysql://app:wQ7z9Lk2Xp4vBn@db.test/d"), Some("an address for JDBC")),
+            ("CASSANDRA_PASSWORD", None, Some("of Cassandra")),
+            ("KAFKA_API_KEY", None, None),
             ("JWT_SECRET", None, Some("signs or encrypts")),
             ("MYSQL_PASSWORD", None, Some("of MySQL")),
             ("SMTP_PASSWORD", Some("wQ7z9Lk2Xp4vBn"), Some("of SMTP")),
