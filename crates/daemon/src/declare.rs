@@ -42,23 +42,26 @@ pub fn declare_instead(project: &Path, old: &SecretPath, new: &SecretPath) -> Re
 
 /// The manifest with `new` wherever `old` stood; nothing when it does not declare `old`, or the text can't be edited.
 fn with_instead(text: &str, old: &SecretPath, new: &SecretPath) -> Option<String> {
-    if !Manifest::parse(text).ok()?.declares(old) {
+    let manifest = Manifest::parse(text).ok()?;
+    if !manifest.declares(old) {
         return None;
     }
     let mut document: DocumentMut = text.parse().ok()?;
-    // In one list alone: a path that is required is not optional as well.
-    let mut is_there = Manifest::parse(text).ok()?.declares(new);
-    for list in ["required", "optional"] {
+    // In one list alone, and in that of what is required where either of them is.
+    let is_required = [old, new].iter().any(|path| manifest.required.contains(*path));
+    for (list, is_its) in [("required", is_required), ("optional", !is_required)] {
         let Some(list) = document.get_mut(list).and_then(Item::as_array_mut) else { continue };
-        let place = list.iter().position(|one| one.as_str() == Some(old.as_str()));
-        match place {
-            Some(at) if is_there => drop(list.remove(at)),
-            Some(at) => {
-                drop(list.replace(at, new.as_str()));
-                is_there = true;
-            }
-            None => {}
+        let is = |one: &Value, path: &SecretPath| one.as_str() == Some(path.as_str());
+        if !is_its {
+            list.retain(|one| !is(one, old) && !is(one, new));
+            continue;
         }
+        let is_there = list.iter().any(|one| is(one, new));
+        let place = list.iter().position(|one| is(one, old));
+        if let Some(at) = place.filter(|_| !is_there) {
+            list.replace(at, new.as_str());
+        }
+        list.retain(|one| !is(one, old));
     }
     for tables in ["secret", "overrides"] {
         let tables = document.get_mut(tables).and_then(Item::as_table_like_mut);
@@ -114,6 +117,16 @@ mod tests {
         assert_eq!(
             instead("required = [\"shop/a/b\", \"team/a/b\"]\n").as_deref(),
             Some("required = [\"shop/a/b\"]\n")
+        );
+        // Whichever of them was required: its session would begin without a value.
+        assert_eq!(
+            instead("required = [\"team/a/b\"]\noptional = [\"shop/a/b\", \"team/c/d\"]\n")
+                .as_deref(),
+            Some("required = [\"shop/a/b\"]\noptional = [ \"team/c/d\"]\n")
+        );
+        assert_eq!(
+            instead("required = [\"team/a/b\"]\noptional = [\"team/a/b\"]\n").as_deref(),
+            Some("required = [\"shop/a/b\"]\noptional = []\n")
         );
         assert_eq!(instead("required = [\"team/c/d\"]\n"), None);
         assert_eq!(instead("required = ["), None);
