@@ -7,7 +7,7 @@ mod git;
 mod hidden;
 mod variables;
 
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
@@ -49,6 +49,10 @@ use crate::{
 };
 
 pub use self::variables::shared_variables;
+
+/// How long what a session's end cuts may take to be over, and how often that is looked at.
+const CUT: Duration = Duration::from_secs(1);
+const LOOK: Duration = Duration::from_millis(5);
 
 /// Joins the vault, the log and egress. A clone is the same broker.
 #[derive(Clone)]
@@ -410,14 +414,26 @@ impl OpenSession {
     pub async fn end(self) -> Result<(), Error> {
         self.engine.close(self.session.id());
         let over = self.broker.end_approvals().await;
-        self.broker.record_life(Action::SessionEnd, Vec::new()).await?;
+        self.broker.record_end().await?;
         over
     }
 
     /// Ends the session, and the broker that was there for it alone.
     pub(crate) async fn end_with_its_broker(self) -> Result<(), Error> {
-        let broker = Arc::clone(&self.broker);
-        let ended = self.end().await;
+        let (broker, engine) = (Arc::clone(&self.broker), Arc::clone(&self.engine));
+        engine.close(self.session.id());
+        // What was cut tells the log what it came to.
+        let cut = async {
+            while engine.in_flight() > 0 {
+                tokio::time::sleep(LOOK).await;
+            }
+        };
+        let _ = tokio::time::timeout(CUT, cut).await;
+        let ended = match self.end().await {
+            // Nobody tries again once this process has ended.
+            Err(error) if error.code() == Code::AuditUnavailable => broker.pay().await,
+            ended => ended,
+        };
         broker.settle().await;
         ended
     }
@@ -443,7 +459,7 @@ async fn on_record(
     match door.engine.open(spec) {
         Ok(session) => Ok(session),
         Err(error) => {
-            let _ = broker.record_life(Action::SessionEnd, Vec::new()).await;
+            let _ = broker.record_end().await;
             Err(error)
         }
     }

@@ -322,15 +322,17 @@ impl Fleet {
             // The last bytes of an answer may still be on their way to a client.
             engine.let_clients_go().await;
         }
-        self.sessions.close().await?;
+        // What can't be written yet is tried again below.
+        let _ = self.sessions.close().await;
         self.sessions.values.settle().await;
         if cut > 0 {
             engine.let_clients_go().await;
         }
+        let paid = self.sessions.pay().await;
         if let Some(traces) = &self.traces {
             traces.flush().await;
         }
-        Ok(())
+        paid
     }
 
     /// Writes the authority's certificate anew each time it has another.

@@ -12,7 +12,10 @@ mod deciding;
 mod leases;
 mod under_way;
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use futures_util::future::{BoxFuture, try_join_all};
 use jiff::Timestamp;
@@ -41,6 +44,9 @@ use crate::{
 
 /// The longest path, in bytes, that a person is asked about: a longer one could not be judged.
 const MAX_SHOWN_PATH: usize = 200;
+
+/// For how long who ends tries to write what the log is owed.
+pub(crate) const LAST_TRIES: Duration = Duration::from_secs(5);
 
 /// One session's way to values and to the log.
 pub(crate) struct SessionBroker {
@@ -87,16 +93,30 @@ impl SessionBroker {
         self.gate.end_session(&self.agent.session_id).await
     }
 
-    /// Records that the session begins or ends, durably.
+    /// Records that the session begins, or has other secrets now, durably.
     pub(crate) async fn record_life(
         &self,
         action: Action,
         secrets: Vec<SecretPath>,
     ) -> Result<(), Error> {
-        let target = if secrets.is_empty() { Target::Session } else { Target::Secrets(secrets) };
-        let correlation_id = format!("req-{}", Uuid::now_v7());
-        let draft = self.draft(action, Outcome::Success, target, correlation_id);
-        self.log.append(draft).await.map(drop)
+        self.log.append(self.life(action, secrets)).await.map(drop)
+    }
+
+    /// Leaves to the log that the session is over. What can't be written now is written once it can be, as long as this
+    /// process lives.
+    pub(crate) fn leave_end(&self) {
+        self.log.owe(self.life(Action::SessionEnd, Vec::new()));
+    }
+
+    /// The same, durably, where the log can be written now.
+    pub(crate) async fn record_end(&self) -> Result<(), Error> {
+        self.leave_end();
+        self.log.flush().await
+    }
+
+    /// Has written what the log is still owed, before this process ends.
+    pub(crate) async fn pay(&self) -> Result<(), Error> {
+        self.log.flush_within(LAST_TRIES).await
     }
 
     /// Resolves once no value is being fetched whose loss would cost more than another try.
@@ -246,6 +266,12 @@ impl SessionBroker {
         draft
     }
 
+    fn life(&self, action: Action, secrets: Vec<SecretPath>) -> Draft {
+        let target = if secrets.is_empty() { Target::Session } else { Target::Secrets(secrets) };
+        let correlation_id = format!("req-{}", Uuid::now_v7());
+        self.draft(action, Outcome::Success, target, correlation_id)
+    }
+
     fn draft(
         &self,
         action: Action,
@@ -271,7 +297,7 @@ impl Broker for SessionBroker {
         uses: Vec<Allowed>,
     ) -> BoxFuture<'a, Result<Vec<Arc<Released>>, Error>> {
         Box::pin(async move {
-            self.under_way.settle(&self.log)?;
+            self.log.check()?;
             let secrets: Vec<_> = uses.iter().map(|allowed| allowed.path().clone()).collect();
             let leased = secrets.iter().map(|path| self.lease(path, &request.authority));
             let all = match leased.collect::<Option<Vec<_>>>() {
@@ -349,7 +375,7 @@ impl Broker for SessionBroker {
     }
 
     fn record(&self, event: Event) -> Result<(), Error> {
-        self.under_way.settle(&self.log)?;
+        self.log.check()?;
         if let Some(telemetry) = &self.telemetry {
             telemetry.refused(&self.agent.session_id, &event);
         }
@@ -392,6 +418,7 @@ mod tests {
         By, Destination, EgressRule, EgressUse, Location, RequestFacts, Scheme, Verdict,
         decide_egress,
     };
+    use keyless_store::AuditQuery;
     use keyless_vault::{Entries, Metadata};
     use zeroize::Zeroizing;
 
@@ -439,6 +466,33 @@ mod tests {
             locations: vec![Location::Header],
             rules: Vec::new(),
         }
+    }
+
+    /// What a session came to is not lost with it, where the log takes nothing just then.
+    #[tokio::test]
+    async fn an_end_that_the_log_refuses_for_a_moment_is_written() {
+        let scene = Scene::new().await;
+        let broker = SessionBroker::new(Arc::new(Locked), scene.log.clone(), agent("run", "s-1"));
+        let refuse =
+            "CREATE TRIGGER full BEFORE INSERT ON audit BEGIN SELECT raise(ABORT, 'no'); END";
+        scene.behind_its_back(refuse);
+        assert_eq!(broker.record_end().await.unwrap_err().code(), Code::AuditUnavailable);
+        broker.finished(Finished {
+            correlation_id: "req-1".to_owned(),
+            authority: Some(authority()),
+            request: None,
+            status: None,
+            sent: 1,
+            received: 1,
+            took: Duration::from_millis(1),
+        });
+        scene.behind_its_back("DROP TRIGGER full");
+        broker.pay().await.unwrap();
+        drop(broker);
+        let all = scene.vault.store().audit_query(&AuditQuery::default()).await.unwrap();
+        let ours = all.iter().filter(|entry| entry.agent.session_id == "s-1");
+        let actions: Vec<Action> = ours.map(|entry| entry.action).collect();
+        assert_eq!(actions, [Action::SessionEnd, Action::Egress]);
     }
 
     #[tokio::test]

@@ -32,12 +32,17 @@ mod uses;
 mod verify;
 mod writer;
 
-use std::{fmt, sync::Arc, thread};
+use std::{
+    fmt,
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
 
 use aws_lc_rs::digest::{self, SHA256};
 use keyless_core::{
     Code, Error,
-    audit::{Draft, LogKeyId, Outline, Recorded},
+    audit::{Draft, LogKeyId, Recorded},
 };
 use tokio::{runtime, sync::oneshot};
 use zeroize::Zeroizing;
@@ -78,6 +83,9 @@ pub trait HeadSealer: Send + Sync {
     /// Such a key.
     fn entry_key(&self, key: LogKeyId) -> Zeroizing<[u8; 32]>;
 }
+
+/// How soon somebody who ends tries again.
+const AGAIN: Duration = Duration::from_millis(100);
 
 /// The way into the log. Cheap to clone; the writer ends when the last one is gone.
 #[derive(Clone)]
@@ -120,16 +128,13 @@ impl AuditLog {
     /// Leaves one entry to be written within about 20 ms. What was taken is kept and tried again until it
     /// is written; nothing is taken while the log can't be written or the queue is full.
     pub fn append_soon(&self, draft: Draft) -> Result<(), Error> {
-        self.offer(self.outline(draft)).map_err(|refused| refused.1)
+        self.0.queue.push_soon(self.0.ids.outline(draft))
     }
 
-    /// The same of an entry that [`Self::outline`] wrote, which comes back with the reason where it is not taken.
-    pub fn offer(&self, entry: Outline) -> Result<(), Box<(Outline, Error)>> {
-        let waiting = Waiting { outline: entry, reply: None };
-        self.0.queue.push_soon(waiting).map_err(|refused| {
-            let (Waiting { outline: entry, .. }, why) = *refused;
-            Box::new((entry, why))
-        })
+    /// Leaves an entry about what is over already, which is taken though the log can't be written just now, and tried until
+    /// it is. Whoever goes on owing such must begin nothing new while [`AuditLog::check`] fails.
+    pub fn owe(&self, draft: Draft) {
+        self.0.queue.push_owed(self.0.ids.outline(draft));
     }
 
     /// Whether an entry would be taken now.
@@ -142,6 +147,17 @@ impl AuditLog {
         let (reply, answer) = oneshot::channel();
         self.0.queue.flush(reply)?;
         answer.await.map_err(|_| unavailable())?
+    }
+
+    /// The same for who ends, and with it what the log was left: where that can't be written, it is tried again for so long.
+    pub async fn flush_within(&self, patience: Duration) -> Result<(), Error> {
+        let begun = Instant::now();
+        loop {
+            match self.flush().await {
+                Err(_) if begun.elapsed() < patience => tokio::time::sleep(AGAIN).await,
+                flushed => return flushed,
+            }
+        }
     }
 
     /// Writes entries in a transaction that has the lock of our chain, with what they tell of. Once that is committed,
@@ -161,11 +177,6 @@ impl AuditLog {
     /// Takes note of where entries end that were written in a transaction, which is committed now.
     pub(crate) fn know(&self, end: NewEnd) {
         self.0.known.note(end);
-    }
-
-    /// An entry as it will be written, but for its place in the chain.
-    pub fn outline(&self, draft: Draft) -> Outline {
-        self.0.ids.outline(draft)
     }
 }
 

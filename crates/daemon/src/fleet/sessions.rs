@@ -19,7 +19,7 @@ use zeroize::Zeroizing;
 use super::{grants, mounted::Mounted, session_secret};
 use crate::{
     broker::{agent, minted_slots},
-    session_broker::SessionBroker,
+    session_broker::{LAST_TRIES, SessionBroker},
     telemetry::Telemetry,
     tokens::Tokens,
 };
@@ -127,6 +127,11 @@ impl Sessions {
         self.end(ended).await
     }
 
+    /// Has written what the log is still owed, before this process ends.
+    pub(super) async fn pay(&self) -> Result<(), Error> {
+        self.log.flush_within(LAST_TRIES).await
+    }
+
     /// Lets go, now and then, of those that nobody uses.
     pub(super) async fn sweep_forever(&self) {
         loop {
@@ -169,10 +174,10 @@ impl Sessions {
         for (id, _) in &ended {
             self.engine.close(id.as_str());
         }
-        for (_, open) in ended {
-            open.broker.record_life(Action::SessionEnd, Vec::new()).await?;
+        for (_, open) in &ended {
+            open.broker.leave_end();
         }
-        Ok(())
+        if ended.is_empty() { Ok(()) } else { self.log.flush().await }
     }
 }
 

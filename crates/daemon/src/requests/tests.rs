@@ -131,14 +131,13 @@ async fn what_is_taken_back_is_written_by_another_try() {
         let (all, now) = (requests.all().await.unwrap(), Timestamp::now());
         all.iter().filter(|request| request.allows_use(now)).count()
     };
-    sqlite(
-        &scene,
+    scene.behind_its_back(
         "CREATE TRIGGER full BEFORE UPDATE ON requests BEGIN SELECT raise(ABORT, 'no'); END",
     );
     requests.take_back(&ids[0]).await.unwrap_err();
     let restarted = || Requests::new(&scene.vault, scene.log.clone());
     assert_eq!((holding(&requests).await, holding(&restarted()).await), (0, 2));
-    sqlite(&scene, "DROP TRIGGER full");
+    scene.behind_its_back("DROP TRIGGER full");
     requests.take_back(&ids[0]).await.unwrap();
     assert_eq!((holding(&requests).await, holding(&restarted()).await), (0, 0));
     let again = requests.take_back(&ids[0]).await.unwrap_err();
@@ -164,14 +163,6 @@ async fn what_is_over_is_remembered_while_it_could_count() {
         assert_eq!(remembered_in(minutes - 1), 1);
         assert_eq!(remembered_in(minutes), 0);
     }
-}
-
-/// Has another process do this at the store.
-fn sqlite(scene: &Scene, statement: &str) {
-    let script = "import sqlite3, sys\nsqlite3.connect(sys.argv[1]).executescript(sys.argv[2])";
-    let mut python = std::process::Command::new("python3");
-    python.args(["-c", script]).arg(scene.folder.path().join("store.db")).arg(statement);
-    assert!(python.status().unwrap().success());
 }
 
 async fn entries(scene: &Scene) -> usize {

@@ -41,6 +41,7 @@ use crate::{
     run::loopback_listener,
     service_files::in_words,
     session_book::SessionBook,
+    session_broker::LAST_TRIES,
     sockets::{bind_private, next_own},
     stop::Stop,
     systemd,
@@ -185,7 +186,9 @@ async fn serve_to_the_end(
     }
     keeper.closed("operator", "for good, until it is unlocked anew").await;
     // Sessions have ended theirs; what a killed client left goes too.
-    service.broker.requests().take_all_back().await
+    let over = service.broker.requests().take_all_back().await;
+    // Nobody tries again once this process has ended.
+    over.and(service.broker.log().flush_within(LAST_TRIES).await)
 }
 
 fn remove_sockets(places: &Places) {

@@ -1,11 +1,11 @@
 //! The entry about a request or tunnel that is over, with what was released to it while it lasted.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 
 use keyless_core::{
-    Error, Location, SecretPath,
+    Location, SecretPath,
     approval::RequestId,
-    audit::{Detail, Draft, Outcome, Outline},
+    audit::{Detail, Draft, Outcome},
 };
 use keyless_egress::{Finished, RequestInfo};
 use keyless_store::AuditLog;
@@ -16,8 +16,6 @@ use parking_lot::Mutex;
 pub(super) struct UnderWay {
     /// What was released, by correlation id.
     uses: Mutex<HashMap<String, Uses>>,
-    /// Entries about what is over, which the log did not take yet.
-    owed: Mutex<VecDeque<Outline>>,
 }
 
 /// What was released to one request. A WebSocket is one, and may have a million messages: so each
@@ -103,32 +101,9 @@ impl UnderWay {
             ..Detail::default()
         };
         draft.secrets_used = uses.secrets;
-        let mut owed = self.owed.lock();
-        owed.push_back(log.outline(draft));
-        // While the log takes nothing, nothing is released; so those that stay are few.
-        let _ = hand_over(&mut owed, |entry| log.offer(entry));
+        // While the log can't be written nothing is released, so those that it is owed are few.
+        log.owe(draft);
     }
-
-    /// Hands the log what it is owed; an error while it takes nothing.
-    pub(super) fn settle(&self, log: &AuditLog) -> Result<(), Error> {
-        log.check()?;
-        hand_over(&mut self.owed.lock(), |entry| log.offer(entry))
-    }
-}
-
-/// Gives what is owed, as long as it is taken; what comes back stays owed, in its place.
-fn hand_over<T>(
-    owed: &mut VecDeque<T>,
-    give: impl Fn(T) -> Result<(), Box<(T, Error)>>,
-) -> Result<(), Error> {
-    while let Some(entry) = owed.pop_front() {
-        if let Err(refused) = give(entry) {
-            let (entry, why) = *refused;
-            owed.push_front(entry);
-            return Err(why);
-        }
-    }
-    Ok(())
 }
 
 fn note_once<T: Clone + PartialEq>(all: &mut Vec<T>, one: &T) {
@@ -144,31 +119,7 @@ fn decided_by(rules: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::RefCell;
-
-    use keyless_core::Code;
-
     use super::*;
-
-    #[test]
-    fn what_a_full_log_does_not_take_stays_owed() {
-        let (mut owed, taken) = (VecDeque::from([1, 2, 3, 4]), RefCell::new(Vec::new()));
-        // Whether there is room is known only once an entry is offered: others offer theirs meanwhile.
-        let give = |most: usize| {
-            let taken = &taken;
-            move |one: i32| {
-                if taken.borrow().len() >= most {
-                    return Err(Box::new((one, Code::AuditUnavailable.into())));
-                }
-                taken.borrow_mut().push(one);
-                Ok(())
-            }
-        };
-        assert!(hand_over(&mut owed, give(2)).is_err());
-        assert_eq!(owed, [3, 4]);
-        hand_over(&mut owed, give(9)).unwrap();
-        assert_eq!((owed.len(), &taken.borrow()[..]), (0, &[1, 2, 3, 4][..]));
-    }
 
     #[test]
     fn what_many_messages_use_is_noted_once_and_counted() {

@@ -87,23 +87,27 @@ impl Queue {
         Ok(())
     }
 
-    /// Takes an entry that nobody waits for, unless writing fails or too many wait: then it comes back.
-    pub(super) fn push_soon(&self, waiting: Waiting) -> Result<(), Box<(Waiting, Error)>> {
+    /// Takes an entry that nobody waits for, unless writing fails or too many wait.
+    pub(super) fn push_soon(&self, outline: Outline) -> Result<(), Error> {
         let mut state = self.state.lock();
-        if let Err(why) = state.takes_more() {
-            return Err(Box::new((waiting, why)));
-        }
-        state.waiting.push(waiting);
-        let begins = state.due.is_none();
-        if begins {
-            state.due = Some(Instant::now() + SOON);
-        }
-        let notable = begins || state.waiting.len() == GROUP;
+        state.takes_more()?;
+        let is_notable = state.add(outline);
         drop(state);
-        if notable {
+        if is_notable {
             self.wake.notify_one();
         }
         Ok(())
+    }
+
+    /// Takes an entry about what is over, also while writing fails and however many wait. Once the writer has gone there
+    /// is nobody to write it.
+    pub(super) fn push_owed(&self, outline: Outline) {
+        let mut state = self.state.lock();
+        let is_notable = state.life != Life::Closed && state.add(outline);
+        drop(state);
+        if is_notable {
+            self.wake.notify_one();
+        }
     }
 
     /// Whether an entry that nobody waits for would be taken.
@@ -179,6 +183,16 @@ impl Queue {
 }
 
 impl State {
+    /// Takes an entry that is due soon. Whether the writer has to know.
+    fn add(&mut self, outline: Outline) -> bool {
+        self.waiting.push(Waiting { outline, reply: None });
+        let begins = self.due.is_none();
+        if begins {
+            self.due = Some(Instant::now() + SOON);
+        }
+        begins || self.waiting.len() == GROUP
+    }
+
     /// Whether an entry that nobody waits for is taken; while writing fails, why it does is told.
     fn takes_more(&self) -> Result<(), Error> {
         match &self.failing {

@@ -1,6 +1,6 @@
 //! The log: what is told as written is written, and what is changed afterwards shows.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use keyless_core::{
     Code, Error, SecretPath,
@@ -337,13 +337,12 @@ async fn a_full_disk_is_told_and_nothing_taken_is_lost() {
     assert_eq!(error.code(), Code::AuditUnavailable);
     assert!(error.to_string().contains("disk is full"), "{error}");
     assert_eq!(log.append_soon(draft("refused")).unwrap_err().code(), Code::AuditUnavailable);
-    let (owed, why) = *log.offer(log.outline(draft("owed"))).unwrap_err();
-    assert_eq!(why.code(), Code::AuditUnavailable);
+    // What is over is taken all the same.
+    log.owe(draft("owed"));
     assert_eq!(log.flush().await.unwrap_err().code(), Code::AuditUnavailable);
     make_room(&scene).await;
     log.flush().await.unwrap();
     log.append_soon(draft("again")).unwrap();
-    log.offer(owed).unwrap();
     log.flush().await.unwrap();
     let entries = scene.store.audit_query(&AuditQuery::default()).await.unwrap();
     let count =
@@ -352,6 +351,23 @@ async fn a_full_disk_is_told_and_nothing_taken_is_lost() {
     assert_eq!((count("waits"), count("soon"), count("again")), (accepted, accepted + 1, 1));
     assert_eq!((count("refused"), count("owed")), (0, 1));
     scene.store.audit_verify(None).await.unwrap();
+}
+
+/// Who ends waits for a moment for what it leaves, and no longer.
+#[tokio::test]
+async fn what_is_owed_at_the_end_is_written_once_there_is_room() {
+    let (scene, log) = full().await;
+    while log.append(draft("waits")).await.is_ok() {}
+    log.owe(draft("owed"));
+    log.flush_within(Duration::ZERO).await.unwrap_err();
+    let room = async {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        make_room(&scene).await;
+    };
+    let (written, ()) = tokio::join!(log.flush_within(Duration::from_secs(20)), room);
+    written.unwrap();
+    let entries = scene.store.audit_query(&AuditQuery::default()).await.unwrap();
+    assert!(entries.iter().any(|entry| entry.agent.session_id == "owed"));
 }
 
 /// It is not tried again, but that it was refused is, which finds out that there is room.
