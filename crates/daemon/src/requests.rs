@@ -53,8 +53,8 @@ enum Kept {
 /// A request that is over, whatever the store has of it.
 struct Over {
     kept: Kept,
-    /// When it could not count any more, were it not over.
-    until: Moment,
+    /// When it could not count any more, were it not over: by both clocks, since one that is set back lets it count again.
+    until: (Moment, Timestamp),
 }
 
 /// What agents have asked, and what a person has said.
@@ -353,7 +353,7 @@ impl Requests {
                 // Whoever tried before was told that it could not be written.
                 Some(Kept::Owed) => {}
                 None => {
-                    let until = Moment::now() + could_count_for(over, Timestamp::now());
+                    let until = could_count_until(over, Moment::now(), Timestamp::now());
                     known.insert(identity(over), Over { kept: Kept::Owed, until });
                     self.taken_back.fetch_add(1, Ordering::AcqRel);
                 }
@@ -442,13 +442,13 @@ impl Requests {
         };
         let swept: Vec<_> =
             rows.iter().filter(|row| old(&row.request)).map(|row| row.request.id.clone()).collect();
-        self.forget_over(Moment::now());
+        self.forget_over(Moment::now(), now);
         Ok(self.store.remove_requests(&swept).await?)
     }
 
-    /// Forgets what could not count any more at `now`, were its row put back as it was before it was over.
-    fn forget_over(&self, now: Moment) {
-        self.over.lock().retain(|_, over| now < over.until);
+    /// Forgets what could not count any more at this time, were its row put back as it was before it was over.
+    fn forget_over(&self, moment: Moment, now: Timestamp) {
+        self.over.lock().retain(|_, Over { until, .. }| moment < until.0 || now < until.1);
     }
 
     async fn record(&self, action: Action, request: &Request, who: Agent) -> Result<(), Error> {
@@ -487,12 +487,13 @@ fn identity(request: &Request) -> Identity {
     (request.id.clone(), request.full_id.clone())
 }
 
-/// How long a request that is over now could count from now on as it was before: while it could be answered, and its
-/// answer used. Never less than it can be polled for.
-fn could_count_for(over: &Request, now: Timestamp) -> Duration {
+/// Until when a request that is over now could count as it was before: while it could be answered, and its answer used. Never
+/// less than it can be polled for.
+fn could_count_until(over: &Request, moment: Moment, now: Timestamp) -> (Moment, Timestamp) {
     let holds_until = over.settled.as_ref().and_then(|settled| settled.holds_until);
     let end = over.expires_at.max(holds_until.unwrap_or(over.expires_at));
-    now.duration_until(end).max(KEPT).unsigned_abs()
+    let left = now.duration_until(end).max(KEPT);
+    (moment + left.unsigned_abs(), end.max(now.saturating_add(KEPT).unwrap_or(Timestamp::MAX)))
 }
 
 fn draw() -> Result<FullRequestId, Error> {

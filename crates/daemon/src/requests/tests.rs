@@ -156,8 +156,14 @@ async fn what_is_over_is_remembered_while_it_could_count() {
         let id = requests.ask("ses-1", Some(&path), asked, None).await.unwrap().id;
         requests.settle(&id, decision).await.unwrap();
         requests.take_back(&id).await.unwrap();
-        let remembered_in = |minutes| {
-            requests.forget_over(Moment::now() + Duration::from_mins(minutes));
+        let remembered_in = |minutes: i64| {
+            let passed = Duration::from_mins(minutes.unsigned_abs());
+            let later = Timestamp::now() + SignedDuration::from_mins(minutes);
+            // The clock was set back, or on and back again: by that its row, put back, would count.
+            requests.forget_over(Moment::now() + passed, Timestamp::now());
+            requests.forget_over(Moment::now(), later);
+            assert_eq!(requests.over.lock().len(), 1);
+            requests.forget_over(Moment::now() + passed, later);
             requests.over.lock().len()
         };
         assert_eq!(remembered_in(minutes - 1), 1);
