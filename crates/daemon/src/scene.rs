@@ -1,6 +1,6 @@
 //! A vault for this crate's tests.
 
-use std::sync::Arc;
+use std::{path::Path, process::Command, sync::Arc};
 
 use keyless_store::{AuditLog, Store};
 use keyless_vault::{KdfCost, Passphrase, Vault};
@@ -26,9 +26,14 @@ impl Scene {
 
     /// Has another process do this at the store.
     pub(crate) fn behind_its_back(&self, statement: &str) {
-        let script = "import sqlite3, sys\nsqlite3.connect(sys.argv[1]).executescript(sys.argv[2])";
-        let mut python = std::process::Command::new("python3");
-        python.args(["-c", script]).arg(self.folder.path().join("store.db")).arg(statement);
-        assert!(python.status().unwrap().success());
+        behind_the_back(self.folder.path(), statement);
     }
+}
+
+/// Has another process do this at the store in a folder.
+pub(crate) fn behind_the_back(folder: &Path, statement: &str) {
+    let script = "import sqlite3, sys\nsqlite3.connect(sys.argv[1]).executescript(sys.argv[2])";
+    let mut python = Command::new("python3");
+    python.args(["-c", script]).arg(folder.join("store.db")).arg(statement);
+    assert!(python.status().unwrap().success());
 }

@@ -168,7 +168,21 @@ pub(super) async fn connect(socket: &Path) -> Result<UnixStream, Error> {
 /// person, say. [`Code::BrokerHangs`] where it does not.
 async fn connect_awake(socket: &Path) -> Result<UnixStream, Error> {
     let mut connection = connect(socket).await?;
-    call_within(PATIENCE, &mut connection, &Call::Status).await.map(|_| connection)
+    let process = process_at(&connection);
+    let alive = tokio::time::timeout(PATIENCE, shows_life(&mut connection)).await;
+    alive.unwrap_or_else(|_| Err(hangs(process))).map(|()| connection)
+}
+
+/// Has whoever is at the other end say that they are there. One of before says that it does not know the call.
+async fn shows_life(connection: &mut UnixStream) -> Result<(), Error> {
+    let answer = exchange(connection, &Call::Alive).await?;
+    match Answer::read(&answer) {
+        // That there are too many connections, say.
+        Ok(Answer::Error { code, detail, retry_after }) if detail != UNREADABLE_CALL => {
+            Err(told_error(&code, &detail).again_after(retry_after))
+        }
+        _ => Ok(()),
+    }
 }
 
 pub(super) async fn call(connection: &mut UnixStream, call: &Call) -> Result<Answer, Error> {
@@ -209,8 +223,10 @@ pub(crate) async fn while_it_answers<T>(
         loop {
             sleep(pause).await;
             pause = PATIENCE;
-            if let Asked::Hangs { process } = ask(socket).await {
-                return hangs(process);
+            if let Err(error) = connect_awake(socket).await
+                && error.code() == Code::BrokerHangs
+            {
+                return error;
             }
         }
     };

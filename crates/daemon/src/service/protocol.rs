@@ -23,6 +23,8 @@ pub(crate) const UNREADABLE_CALL: &str = "the call can't be read";
 #[derive(Serialize, Deserialize)]
 #[serde(tag = "call", rename_all = "snake_case", deny_unknown_fields)]
 pub(super) enum Call {
+    /// Say that you are there. Whatever is answered says so, also that a broker of before does not know the call.
+    Alive,
     /// Whether a plan of the pack may be carried out: a person may have to allow it.
     Deploy {
         /// What would carry it out.
@@ -79,6 +81,8 @@ pub(super) enum Call {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "snake_case")]
 pub(super) enum Answer {
+    /// The broker is there.
+    Alive,
     /// How a deploy stands.
     Deploy {
         /// So.

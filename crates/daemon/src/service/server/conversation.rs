@@ -33,6 +33,9 @@ use crate::{
     web::Locking,
 };
 
+/// How long what a status tells of the store and of files is waited for: less than who asks waits for the status.
+const SOON: Duration = Duration::from_secs(2);
+
 /// Answers until the other end hangs up, or what it stands for is over.
 pub(super) async fn converse(service: Arc<Service>, stream: UnixStream, bound: Option<Arc<Bound>>) {
     let peer = stream.peer_cred().ok().and_then(|peer| peer.pid());
@@ -121,6 +124,8 @@ impl Service {
                 let detail = SafeText::words("this socket serves the tools of one session");
                 Answer::error(&Error::with(Code::OperatorRequired, detail))
             }
+            // Nothing is awaited: a store that another process keeps locked says nothing of this one.
+            Call::Alive => Answer::Alive,
             Call::Hello { ticket } => {
                 let ticket = match &caller.bound {
                     Some(bound) => self.ticket_for(bound.session.clone()),
@@ -177,7 +182,13 @@ impl Service {
                 }
             }
             Call::Status => {
-                let provider_problems = self.provider_problems().await;
+                // What can't be told soon is not waited for.
+                let soon = tokio::join!(
+                    tokio::time::timeout(SOON, self.provider_problems()),
+                    tokio::time::timeout(SOON, self.broker.requests().waiting()),
+                );
+                let (provider_problems, waiting) =
+                    (soon.0.unwrap_or_default(), soon.1.unwrap_or_default());
                 let config_problem = self.config_problem.lock().clone();
                 let is_unagreed = |error: &Error| error.code() == Code::ConfigUnagreed;
                 Answer::Status(Status {
@@ -186,7 +197,7 @@ impl Service {
                     locked: !self.broker.vault().is_open(),
                     takes_codes: self.keeper.takes_codes(),
                     sessions: self.sessions.load(Ordering::Relaxed),
-                    waiting: self.broker.requests().waiting().await,
+                    waiting,
                     config_unagreed: config_problem.as_ref().is_some_and(is_unagreed),
                     config_problem: config_problem.map(|error| error.message()),
                     signing_problem: self.signing_problem.lock().clone(),

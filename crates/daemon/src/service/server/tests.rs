@@ -205,6 +205,30 @@ async fn a_session_that_lasted_until_its_end_is_told_so_and_no_other() {
     assert_eq!(hang_up(locked).await, Value::Null);
 }
 
+/// Another process has the store locked for longer than a broker that is well takes to say how it is.
+#[tokio::test]
+async fn a_locked_store_is_no_broker_that_hangs() {
+    let served = Served::new().await;
+    let (path, life) = ("team/a/key".parse().unwrap(), jiff::SignedDuration::from_millis(1));
+    let requests = served.service.broker.requests();
+    let asked = keyless_core::approval::Asked::provision();
+    requests.ask("s-1", Some(&path), asked, Some(life)).await.unwrap();
+    let script = "import sqlite3, sys, time\nstore = sqlite3.connect(sys.argv[1], isolation_level=None)\n\
+                  store.execute('BEGIN IMMEDIATE')\nprint('held', flush=True)\ntime.sleep(60)";
+    let mut python = tokio::process::Command::new("python3");
+    python.args(["-c", script]).arg(served.folder.path().join("store.db")).kill_on_drop(true);
+    let mut python = python.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut held = String::new();
+    BufReader::new(python.stdout.as_mut().unwrap()).read_line(&mut held).await.unwrap();
+    let mut client = served.connect(None);
+    let mut within = async |patience, call: &str| {
+        let asked = json!({ "call": call });
+        tokio::time::timeout(patience, client.say(&asked)).await.unwrap()["answer"].clone()
+    };
+    assert_eq!(within(Duration::from_millis(500), "alive").await, "alive");
+    assert_eq!(within(crate::service::PATIENCE, "status").await, "status");
+}
+
 /// What can't be opened to its end leaves no socket, nobody who serves one, and no session that never ends.
 #[tokio::test]
 async fn a_session_that_fails_to_open_leaves_nothing_behind() {
@@ -215,12 +239,9 @@ async fn a_session_that_fails_to_open_leaves_nothing_behind() {
         all.filter(|file| file.as_ref().unwrap().path().extension().is_some_and(|e| e == "sock"))
             .count()
     };
-    let script = "import sqlite3, sys\nsqlite3.connect(sys.argv[1]).executescript(sys.argv[2])";
     let trigger =
         "CREATE TRIGGER full BEFORE INSERT ON agents BEGIN SELECT raise(ABORT, 'no'); END";
-    let mut python = std::process::Command::new("python3");
-    python.args(["-c", script]).arg(served.folder.path().join("store.db")).arg(trigger);
-    assert!(python.status().unwrap().success());
+    crate::scene::behind_the_back(served.folder.path(), trigger);
     let hidden = Vec::new().into();
     let opened = served.service.open(&Wanted::All, &[], None, hidden).await;
     assert!(opened.is_err());
