@@ -13,7 +13,6 @@ use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use keyless_core::{Code, Error, SafeText, nl_message::MessageType};
 use keyless_mcp::Nl;
-use keyless_sockets::connect_unix;
 use serde_json::{Map, Value, json};
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader, copy, stdin, stdout},
@@ -27,7 +26,11 @@ use super::{
     binding::proof,
     line::{Line, message},
 };
-use crate::{agent_client::ToolSession, service::while_it_answers, sockets::told_error};
+use crate::{
+    agent_client::ToolSession,
+    service::{agent_call, while_it_answers},
+    sockets::told_error,
+};
 
 /// The credential that registering the agent gave.
 const NL_AGENT_CREDENTIAL: &str = "NL_AGENT_CREDENTIAL";
@@ -164,7 +167,7 @@ async fn greet(
 ) -> Result<(BufReader<OwnedReadHalf>, OwnedWriteHalf), Error> {
     let gone = |_| Error::from(Code::BrokerNotRunning);
     let stream = match identity {
-        NlIdentity::Registered { .. } => connect_unix(socket).await.map_err(gone)?,
+        NlIdentity::Registered { .. } => agent_call::reach(socket).await?,
         NlIdentity::Session(session) => session.greet(socket).await?,
     };
     let (reader, mut writer) = stream.into_split();
@@ -201,4 +204,46 @@ pub async fn serve_stdio(socket: &Path, identity: &NlIdentity) -> Result<(), Err
         () = async { let _ = sending.await; std::future::pending::<()>().await } => {}
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use keyless_sockets::connect_unix;
+    use tokio::net::UnixSocket;
+
+    use super::*;
+
+    /// Whoever connects in a loop fills it for moments: that is no broker that is not running.
+    #[tokio::test]
+    async fn a_registered_agent_waits_for_a_place_in_the_queue() {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("nl.sock");
+        let listener = UnixSocket::new_stream().unwrap();
+        listener.bind(&socket).unwrap();
+        let listener = listener.listen(1).unwrap();
+        let mut waiting = Vec::new();
+        while let Ok(stream) = connect_unix(&socket).await {
+            waiting.push(stream);
+        }
+        let identity = NlIdentity::Registered {
+            agent_uri: "nl://acme.corp/bot/1.0.0".to_owned(),
+            instance_id: "1".to_owned(),
+            credential: Zeroizing::new("a credential".to_owned()),
+            attestation: None,
+        };
+        let serving = async {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            for _ in &waiting {
+                listener.accept().await.unwrap();
+            }
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let (reader, mut writer) = stream.split();
+            BufReader::new(reader).read_line(&mut String::new()).await.unwrap();
+            writer.write_all(b"{\"payload\":{}}\n").await.unwrap();
+        };
+        let (greeted, ()) = tokio::join!(greet(&socket, &identity), serving);
+        greeted.unwrap();
+    }
 }
