@@ -108,7 +108,21 @@ pub(crate) fn interrupted(site: &Site) -> Option<String> {
 
 /// Brings every place back, then forgets the transaction. Gives the places that were left alone.
 pub(super) fn undo(site: &Site, journal: &Journal) -> Result<Vec<LeftAlone>> {
-    uncommit(site, &journal.id)?;
+    undo_with(site, journal, sync)
+}
+
+fn undo_with(
+    site: &Site,
+    journal: &Journal,
+    sync: impl Fn(&Path) -> io::Result<()>,
+) -> Result<Vec<LeftAlone>> {
+    // As long as its file stands, the next command takes the whole for complete, and so it is: nothing of it may be undone.
+    let was_there = uncommit(site, &journal.id)?;
+    // That it may come back after a power cut is told at the end: the places are brought back all the same, and the journal
+    // stays for the next command.
+    let snapshots = site.snapshots();
+    let durable = if was_there { sync(&snapshots) } else { Ok(()) };
+    let durable = durable.map_err(|error| PackError::io("write", &snapshots, &error));
     // Copies of the new state are of no use any more, and their space may be what is missing.
     let folder = site.snapshots().join(&journal.id);
     let _ = fs::remove_dir_all(folder.join("state"));
@@ -153,25 +167,23 @@ pub(super) fn undo(site: &Site, journal: &Journal) -> Result<Vec<LeftAlone>> {
         &folder,
         if kept.is_empty() { fs::remove_dir_all(&folder) } else { thin_out(&folder, &kept) },
     )?;
+    durable?;
     journal::remove(site)?;
     Ok(left)
 }
 
-/// Takes the snapshot's own file away, for good, before any place is brought back: it stands there where all but the last
-/// step of the commit came off, and says to whoever comes after a crash that nothing is to be undone.
-fn uncommit(site: &Site, id: &str) -> Result<()> {
+/// Takes the snapshot's own file away before any place is brought back: it stands there where all but the last step of the
+/// commit came off, and says to whoever comes after a crash that nothing is to be undone. Whether it was there.
+fn uncommit(site: &Site, id: &str) -> Result<bool> {
     let file = site.snapshots().join(format!("{id}.json"));
     match fs::remove_file(&file) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        removed => removed.map_err(|error| PackError::io("remove", &file, &error))?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        removed => removed.map(|()| true).map_err(|error| PackError::io("remove", &file, &error)),
     }
-    if !is_durable() {
-        return Ok(());
-    }
-    let folder = site.snapshots();
-    fs::File::open(&folder)
-        .and_then(|opened| opened.sync_all())
-        .map_err(|error| PackError::io("write", &folder, &error))
+}
+
+fn sync(folder: &Path) -> io::Result<()> {
+    if is_durable() { fs::File::open(folder)?.sync_all() } else { Ok(()) }
 }
 
 /// Removes from a snapshot's directory all but these backups, and the mark by which it would be swept.
@@ -285,6 +297,19 @@ mod tests {
         assert!(undo(&site, &journal).unwrap().is_empty());
         assert!(!folder.path().join("root/a").exists());
         assert!(!site.snapshots().join("1.json").exists() && !journal::exists(&site));
+    }
+
+    /// What could not be written to disk keeps no place from being brought back; the next command finishes it.
+    #[test]
+    fn a_snapshot_that_may_come_back_keeps_no_place_as_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let (site, journal) = committed(folder.path(), Before::Absent);
+        let fails = |_: &Path| Err(io::ErrorKind::Other.into());
+        assert!(undo_with(&site, &journal, fails).is_err());
+        assert!(!folder.path().join("root/a").exists() && journal::exists(&site));
+        let lock = HomeLock::take(&site).unwrap();
+        let told = recover(&site, &lock).unwrap().unwrap();
+        assert!(told.contains("was undone") && !journal::exists(&site), "{told}");
     }
 
     #[test]
