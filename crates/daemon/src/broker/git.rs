@@ -151,6 +151,25 @@ mod tests {
         }
     }
 
+    /// Which of two tokens is taken is the word of who named them.
+    #[test]
+    fn the_first_token_for_a_host_counts() {
+        let variables = ["ONE", "TWO"]
+            .map(|name| Variable { name: name.to_owned(), placeholder: format!("kloak_{name}") });
+        let [one, two] = ["ONE", "TWO"].map(|name| {
+            let mut secret = secret(&["github.com"], None);
+            secret.metadata.env = Some(EnvName::parse(name).unwrap());
+            secret
+        });
+        for (chosen, name) in [([one.clone(), two.clone()], "ONE"), ([two, one], "TWO")] {
+            let all = git_variables(&chosen, &variables, &[]);
+            let helpers: Vec<_> =
+                all.iter().filter(|(_, value)| value.contains("password=$")).collect();
+            assert_eq!(helpers.len(), 1, "{all:?}");
+            assert!(helpers[0].1.contains(&format!("password=${name}\"")), "{all:?}");
+        }
+    }
+
     fn told(secret: &Secret, inherited: &[(&str, &str)]) -> Vec<(String, String)> {
         let variables = [Variable { name: "TOKEN".to_owned(), placeholder: "kloak_X".to_owned() }];
         let inherited: Vec<Inherited> = inherited
