@@ -87,6 +87,43 @@ fn a_value_that_its_readers_put_together_stays_and_is_named() {
     assert_eq!(secrets["secrets"].as_array().unwrap().len(), 1, "{secrets}");
 }
 
+/// Where two variables find their paths taken, each is offered one of its own.
+#[test]
+fn two_variables_are_never_offered_one_path() {
+    let world = World::with_store();
+    let paths = ["team/acme/key", "personal/acme/key"];
+    for path in paths {
+        let add = ["secret", "add", path, "--value-stdin"];
+        world.keyless(&add).stdin(world.another_value()).run().ok();
+    }
+    let (one, two) = (value(&world), value(&world));
+    let text = format!("A_KEY={one}\nB_KEY={two}\nC_KEY={one}\n");
+    let file = world.home.write("operator/shop/.env", text).unwrap();
+    let [a, b, c] =
+        [("A", 0), ("B", 1), ("C", 0)].map(|(name, at)| format!("{name}_KEY={}", paths[at]));
+    let options = [
+        "secret",
+        "import",
+        file.to_str().unwrap(),
+        "--as",
+        &a,
+        "--as",
+        &b,
+        "--as",
+        &c,
+        "--dry-run",
+    ];
+    let seen = world.keyless(&[&options[..], &["--json"]].concat()).run().data();
+    for (at, offered) in [
+        (0, "--as A_KEY=shop/acme/key gives"),
+        (1, "--as B_KEY=shop/acme/key-2 gives"),
+        (2, "--as C_KEY=shop/acme/key gives"),
+    ] {
+        let why = seen["variables"][at]["why"].as_str().unwrap();
+        assert!(why.contains(offered), "{seen}");
+    }
+}
+
 /// Broken off before the file was written: the second run finds the values in the vault, and goes on.
 #[test]
 fn a_second_run_finishes_what_a_first_one_began_and_overwrites_nothing() {

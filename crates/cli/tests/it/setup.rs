@@ -64,6 +64,12 @@ fn setup(world: &World, options: &[&str]) -> Seen {
     world.keyless(&[&["setup", "--root", root.to_str().unwrap(), "--json"], options].concat()).run()
 }
 
+/// The same for people, without a question.
+fn set_up(world: &World, options: &[&str]) -> Seen {
+    let root = world.operator_file("work");
+    world.keyless(&[&["setup", "--root", root.to_str().unwrap(), "--yes"], options].concat()).run()
+}
+
 /// Files from which nothing is taken, and values that are too short to be taken, are named with what is in them.
 #[test]
 fn what_stays_raw_is_told() {
@@ -315,6 +321,28 @@ fn a_second_project_gets_a_path_of_its_own_for_its_own_value() {
     set_up("work", &["--leave", "empty"]).ok();
     world.agent_sh(script).run().ok();
     assert_eq!(github.requests()[1].header("x"), Some(third.as_str().into()));
+}
+
+/// What a shell or docker compose makes of a line is not what stands there: it stays, and that is said.
+#[test]
+fn a_value_that_its_readers_put_together_stays_and_is_named() {
+    let world = World::with_store();
+    let (part, plain) = (world.another_value(), world.another_value());
+    let stays = format!("G_SECRET={part}${{OTHER}}{part}\n");
+    let file =
+        world.home.write("operator/work/.env", format!("{stays}ACME_API_KEY={plain}\n")).unwrap();
+    let seen = set_up(&world, &["--leave", "aliases"]);
+    let named =
+        format!("G_SECRET (line 1 of {}) is put together by whoever reads it", file.display());
+    assert!(seen.errors().contains(&named), "{}", seen.errors());
+    // Nobody has that value yet.
+    let missing = "1 value is missing: keyless secret add personal/g/secret";
+    assert!(seen.exits(1).text().contains(missing), "{}", seen.text());
+    let after = format!("{stays}ACME_API_KEY=@secret:personal/acme/api-key\n");
+    assert_eq!(fs::read_to_string(&file).unwrap(), after);
+    let again = phases(&setup(&world, &["--yes"]));
+    let (_, _, data) = again.iter().find(|one| one.0 == "provision").unwrap();
+    assert!(data["left"][0].as_str().unwrap().starts_with("G_SECRET"), "{data}");
 }
 
 /// No host helps a value whose protocol carries no placeholder, so nobody is asked for one.

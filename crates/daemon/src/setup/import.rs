@@ -263,22 +263,35 @@ impl Import {
         operator: &Operator,
         proposer: &Proposer<'_>,
     ) -> Result<(), Error> {
-        for held in self.held.iter_mut().filter(|held| held.row.outcome == Outcome::New) {
+        let mut claims = Claims::default();
+        for held in &mut self.held {
             let Some(proposal) = &held.row.proposal else { continue };
-            let outcome = match held.is_kept_at(operator, &proposal.path).await? {
-                None => Outcome::New,
-                Some(true) => Outcome::Present,
-                Some(false) => Outcome::Taken,
+            if held.row.outcome == Outcome::New {
+                held.row.outcome = match held.is_kept_at(operator, &proposal.path).await? {
+                    None => Outcome::New,
+                    Some(true) => Outcome::Present,
+                    Some(false) => Outcome::Taken,
+                };
+            }
+            let path = match held.row.outcome {
+                Outcome::New | Outcome::Present => Some(&proposal.path),
+                _ => held.row.instead.as_ref(),
             };
-            if outcome == Outcome::Taken {
-                for path in proposer.of_project(&proposal.path) {
-                    if held.is_kept_at(operator, &path).await? != Some(false) {
-                        held.row.instead = Some(path);
-                        break;
-                    }
+            claims.extend(path.map(|path| (path.clone(), held.value.clone())));
+        }
+        let taken =
+            |held: &&mut Held| held.row.outcome == Outcome::Taken && held.row.instead.is_none();
+        for held in self.held.iter_mut().filter(taken) {
+            let Some(proposal) = &held.row.proposal else { continue };
+            for path in proposer.of_project(&proposal.path) {
+                // Another variable of this file may be offered it, or go there.
+                let is_free = claims.get(&path).is_none_or(|value| *value == held.value);
+                if is_free && held.is_kept_at(operator, &path).await? != Some(false) {
+                    claims.insert(path.clone(), held.value.clone());
+                    held.row.instead = Some(path);
+                    break;
                 }
             }
-            held.row.outcome = outcome;
         }
         Ok(())
     }
@@ -415,6 +428,9 @@ impl Held {
     }
 }
 
+/// The paths that values of one file have or are offered, and what goes there.
+type Claims = BTreeMap<SecretPath, Zeroizing<String>>;
+
 fn judge(found: &Found, wish: &Wish, proposer: &Proposer<'_>) -> (Option<Proposal>, Outcome) {
     let skipped = |why: &str| (None, Outcome::Skipped(why.to_owned()));
     if wish.exclude.contains(&found.name) {
@@ -444,7 +460,7 @@ fn judge(found: &Found, wish: &Wish, proposer: &Proposer<'_>) -> (Option<Proposa
 
 /// Two variables that would go to one path get two, unless they hold the same.
 fn give_paths_of_their_own(all: &mut [Held]) {
-    let mut taken: BTreeMap<SecretPath, Zeroizing<String>> = BTreeMap::new();
+    let mut taken = Claims::default();
     for held in all.iter_mut().filter(|held| held.row.outcome == Outcome::New) {
         let Some(proposal) = &mut held.row.proposal else { continue };
         let wanted = proposal.path.clone();

@@ -13,7 +13,7 @@ use std::{
 use keyless_core::{Code, Error, SafeText, SecretPath};
 use keyless_daemon::{
     AgreedBy, Operator, Places, counted,
-    setup::{Import, ImportRow, Leave, Outcome, Overruled, Proposer, Wish},
+    setup::{Composed, Import, ImportRow, Leave, Outcome, Overruled, Proposer, Wish},
     vault::{Manifest, Providers},
 };
 use serde_json::{Value, json};
@@ -40,11 +40,7 @@ pub(super) async fn run(ui: &Ui, args: ImportArgs) -> Result<ExitCode, Error> {
         ui.warn(format!("line {line} can't be read; it stays as it is"));
     }
     for one in import.composed() {
-        ui.warn(format!(
-            "{} (line {}) is put together by whoever reads it, so what stands there is not its value; it stays as it \
-             is. Add the whole value with keyless secret add, or write it in single quotes if it is meant literally",
-            one.variable, one.line
-        ));
+        ui.warn(composed_in_words(&one, None));
     }
     if import.in_lists > 0 {
         ui.warn(in_lists(import.in_lists));
@@ -97,6 +93,16 @@ fn in_lists(count: usize) -> String {
         if count == 1 { ("text", "was", "it") } else { ("texts", "were", "each") };
     format!(
         "{count} {texts} in lists {were} not looked at, as nothing there says what {each} holds: keyless secret add PATH takes a secret"
+    )
+}
+
+/// Why a line stays of which its readers make something else, and what to do; `file` where several are gone through.
+pub(in crate::commands) fn composed_in_words(one: &Composed, file: Option<&Path>) -> String {
+    let Composed { variable, line } = one;
+    let file = file.map(|file| format!(" of {}", file.display())).unwrap_or_default();
+    format!(
+        "{variable} (line {line}{file}) is put together by whoever reads it, so what stands there is not its value; it stays as it \
+         is. Add the whole value with keyless secret add, or write it in single quotes if it is meant literally"
     )
 }
 

@@ -160,6 +160,7 @@ async fn from_file(
     for (variable, before, path) in &moved {
         setup.ui.warn(format!("{variable} goes to {path}: {before} holds another value"));
     }
+    taking.left.extend(read.composed().map(|one| import::composed_in_words(&one, Some(file))));
     for row in read.rows().filter(|row| row.outcome == Outcome::Taken) {
         let Some(proposal) = &row.proposal else { continue };
         let is_ours = taking.kept.contains(&proposal.path);
