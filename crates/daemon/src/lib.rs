@@ -140,11 +140,12 @@ pub use crate::{
     operator::{
         Answer, Approver, ApproverHandle, By, ChainState, CheckWhen, Edited, EgressView, Given,
         HOUR_BARS, Known, LOG_ACTIONS, LOG_OUTCOMES, LogView, LogWanted, Named, Occasion, Operator,
-        Overview, Present, Proof, ProveAgain, RemoteApprover, SecretRow, SecretState, SecretsView,
-        SecretsWanted, Shown, SourcesView, Tally, Typed, UnknownPattern, UsedBy, Weight, ago,
-        audit_log, audit_query, audit_tail, counted, create_store, decoy, lasting, list_secrets,
-        open_store, page_link, read_destinations, read_path, read_variable, refuse_existing_store,
-        refuse_inside_session, show_secret, suggested_variable, to_the_minute,
+        Overview, Present, Proof, ProveAgain, RemoteApprover, Rotated, SecretRow, SecretState,
+        SecretsView, SecretsWanted, Shown, SourcesView, Tally, Typed, UnknownPattern, UsedBy,
+        Weight, ago, audit_log, audit_query, audit_tail, counted, create_store, decoy, lasting,
+        list_secrets, open_store, page_link, read_destinations, read_path, read_variable,
+        refuse_existing_store, refuse_inside_session, show_secret, suggested_variable,
+        to_the_minute,
     },
     passphrase::{
         read_passphrase_file, remember_passphrase_file, remembered_passphrase_files,

@@ -13,6 +13,7 @@ mod reveal;
 mod shown;
 mod socket;
 mod used_by;
+mod woven;
 
 use std::sync::Arc;
 
@@ -29,6 +30,7 @@ use keyless_vault::{
 use zeroize::Zeroizing;
 
 pub(crate) use self::socket::OperatorDoor;
+use self::woven::password_alone;
 pub use self::{
     approver::Approver,
     client::{ApproverHandle, RemoteApprover, page_link},
@@ -72,6 +74,15 @@ pub enum CheckWhen {
     AsConfigured,
 }
 
+/// A new value that a secret has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rotated {
+    /// Its version; zero where another source keeps it.
+    pub version: u32,
+    /// Whether it is looked for in what actions give back.
+    pub is_looked_for: bool,
+}
+
 /// What becomes of a value that looks like none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum WeakValues {
@@ -111,13 +122,16 @@ impl Operator {
         Self { vault, log, weak_values, checks: self.checks.clone() }
     }
 
-    /// Adds a secret; `value` for the sources that keep one here.
+    /// Adds a secret; `value` for the sources that keep one here. Of a whole address the password is taken, as by
+    /// [`Operator::rotate`].
     pub async fn add(
         &self,
         path: &SecretPath,
         metadata: Metadata,
         value: Option<Zeroizing<Vec<u8>>>,
     ) -> Result<(), Error> {
+        let form = metadata.env_form.as_ref();
+        let value = value.map(|value| password_alone(form, value)).transpose()?;
         let new = NewSecret { path: path.clone(), metadata, value };
         self.refuse_new(&new).await?;
         self.add_judged(vec![new]).await.pop().unwrap_or_else(|| Err(Code::Internal.into()))
@@ -179,8 +193,24 @@ impl Operator {
         self.vault.set_metadata(path, before, metadata, entries).await.map(drop)
     }
 
-    /// Gives a secret a new value; gives the new version. [`Code::ValueUnchanged`] for the one that it has.
-    pub async fn rotate(&self, path: &SecretPath, value: Zeroizing<Vec<u8>>) -> Result<u32, Error> {
+    /// Gives a secret a new value. Where an address stands around it in its variable, the whole of that may be given as well:
+    /// the password in it is the value.
+    ///
+    /// [`Code::ValueUnchanged`] for the one that it has, [`Code::ValueRefused`] for another address.
+    pub async fn rotate(
+        &self,
+        path: &SecretPath,
+        value: Zeroizing<Vec<u8>>,
+    ) -> Result<Rotated, Error> {
+        let form = self.vault.show(path).await?.metadata.env_form;
+        let value = password_alone(form.as_ref(), value)?;
+        let is_looked_for = keyless_action::is_looked_for(&value);
+        let version = self.rotate_to(path, value).await?;
+        Ok(Rotated { version, is_looked_for })
+    }
+
+    /// Gives a secret this very value; gives the new version.
+    async fn rotate_to(&self, path: &SecretPath, value: Zeroizing<Vec<u8>>) -> Result<u32, Error> {
         let metadata = self.vault.show(path).await?.metadata;
         self.refuse_weak(path, &metadata, &value)?;
         self.refuse_unchanged(path, &value).await?;

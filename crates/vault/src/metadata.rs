@@ -323,6 +323,11 @@ impl EnvForm {
         &self.0
     }
 
+    /// What stands before the mark, and behind it.
+    pub fn sides(&self) -> (&str, &str) {
+        self.0.split_once(Self::MARK).unwrap_or((&self.0, ""))
+    }
+
     /// The variable's text, with the placeholder in its place.
     pub fn around(&self, placeholder: &str) -> String {
         self.0.replacen(Self::MARK, placeholder, 1)

@@ -14,8 +14,7 @@ use std::{collections::BTreeMap, env, process::ExitCode, slice, sync::Arc};
 
 use keyless_core::{ApproveOnUse, Code, Error, Location, SafeText, SecretPath};
 use keyless_daemon::{
-    AgreedBy, CheckWhen, Operator, Places, SecretRow,
-    setup::Login,
+    AgreedBy, CheckWhen, Operator, Places, Rotated, SecretRow,
     vault::{KeptAt, Metadata, Secret, SourceConfig, Vault},
 };
 use serde_json::{Value, json};
@@ -228,22 +227,18 @@ async fn rotate(ui: &Ui, args: RotateArgs) -> Result<(), Error> {
     let operator = operator(Arc::clone(&vault), args.value.allow_weak);
     let operator = operator.checking(&places, when(args.save));
     let mut tries = prompt::Tries::of(args.value.is_typed());
-    let (version, is_short) = loop {
-        let value = match password_alone(&known, prompt::value(ui, &args.value)?) {
-            Err(error) if tries.again(&error, is_wrong_value) => continue,
-            value => value?,
-        };
-        let is_short = !keyless_daemon::is_looked_for(&value);
+    let Rotated { version, is_looked_for } = loop {
+        let value = prompt::value(ui, &args.value)?;
         match ui.wait("Saving", Box::pin(operator.rotate(&args.path, value))).await {
             Err(error) if tries.again(&error, is_wrong_value) => {}
-            rotated => break (rotated?, is_short),
+            rotated => break rotated?,
         }
     };
     let has_date = |secret: &Secret| secret.metadata.upkeep.expires_at.is_some();
     if has_date(&known) && !has_date(&vault.show(&args.path).await?) {
         ui.warn("the old value's date is forgotten; keyless secret set --expires DATE gives the new one's");
     }
-    warn_of_short(ui, is_short);
+    warn_of_short(ui, !is_looked_for);
     // What a source keeps has its versions there, if any.
     let version = Some(version).filter(|version| *version > 0);
     let what = match (version, &kept_at) {
@@ -255,17 +250,6 @@ async fn rotate(ui: &Ui, args: RotateArgs) -> Result<(), Error> {
     let words = format!("{} {what}; running sessions take it up within seconds.\n", args.path);
     ui.answer("secret rotate", &data, &words);
     Ok(())
-}
-
-/// The value of a secret around which an address stands in its variable: of who gives the whole address the password in it.
-fn password_alone(known: &Secret, value: Zeroizing<Vec<u8>>) -> Result<Zeroizing<Vec<u8>>, Error> {
-    let text = str::from_utf8(&value).ok().filter(|text| text.contains("://"));
-    let (Some(form), Some(text)) = (&known.metadata.env_form, text) else { return Ok(value) };
-    let login = Login::read(text).filter(|login| login.form == *form).ok_or_else(|| {
-        let words = "another address than the one that stands around this secret's value; give the password alone";
-        Error::with(Code::ValueRefused, SafeText::words(words))
-    })?;
-    Ok(Zeroizing::new(login.password.as_bytes().to_vec()))
 }
 
 async fn remove(ui: &Ui, args: RemoveArgs) -> Result<(), Error> {

@@ -119,6 +119,34 @@ fn a_rotation_takes_an_express_yes() {
     assert_eq!(secrets["secrets"][0]["version"], json!(2));
 }
 
+/// Who answers with the whole address that stands around a value means the password in it, as `secret rotate` takes it.
+#[test]
+fn a_rotation_by_the_whole_address_keeps_the_password() {
+    let world = unlocked();
+    let (old, new) = (world.another_value(), world.another_value());
+    let (path, form) = ("team/shop/database", "postgres://app:{}@db.example.com/shop");
+    let whole = |password: &str| {
+        let encoded = password.replace('/', "%2F").replace('+', "%2B").replace('@', "%40");
+        form.replace("{}", &encoded)
+    };
+    let add = ["secret", "add", path, "--env", "DATABASE_URL", "--env-form", form, "--value-stdin"];
+    world.keyless(&add).stdin(whole(&old)).run().ok();
+    world.declares(format!("required = [\"{path}\"]\n"));
+    let mut agent = Agent::connect(&world);
+    let id = agent.ask("secrets_request_rotation", &about(path));
+    let accept = ["--accept", "--overwrite", "--value-stdin"];
+    let options = [&["approve", &id][..], &accept].concat();
+    let other = whole(&new).replace("db.example", "db2.example");
+    let refused = world.keyless(&options).stdin(other).run();
+    assert!(refused.exits(2).errors().contains("give the password alone"), "{}", refused.errors());
+    world.keyless(&options).stdin(whole(&new)).run().ok();
+    assert_eq!(agent.status(&id), "ok");
+    // The value is the password: given again, it is none that is new.
+    let rotate = ["secret", "rotate", path, "--value-stdin"];
+    let same = world.keyless(&rotate).stdin(new.as_str()).run();
+    assert!(same.exits(2).errors().contains("has already"), "{}", same.errors());
+}
+
 /// The broker dies while a person's value is taken over: the value is there or it is not, and a request that says `ok`
 /// has brought it.
 #[test]

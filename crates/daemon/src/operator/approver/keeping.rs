@@ -11,6 +11,7 @@ use super::{
     super::{
         Operator,
         given::{Given, Occasion},
+        woven::password_alone,
     },
     Approver, keep_declared,
 };
@@ -201,6 +202,11 @@ async fn replace(
         let words = "another address stands around its value; --env-form none takes that back";
         return Err(Error::with(Code::StateUnfit, SafeText::words(words)));
     }
+    // Who gives a form as well has taken the password out of it.
+    let value = match &binding.form {
+        Some(_) => value,
+        None => password_alone(before.env_form.as_ref(), value)?,
+    };
     let mut metadata = before.clone();
     let bound = bind(&mut metadata, binding);
     // A host that was mistyped beside a value that is refused can still be corrected.
@@ -208,7 +214,7 @@ async fn replace(
     if bound {
         operator.set(path, &before, metadata.clone()).await?;
     }
-    if let Err(error) = operator.rotate(path, value).await {
+    if let Err(error) = operator.rotate_to(path, value).await {
         if bound {
             // What somebody has changed since stays.
             let _ = operator.set(path, &metadata, before).await;
@@ -303,6 +309,31 @@ mod tests {
         let value = Zeroizing::new(b"Qm7-xT4w9ZrK2bVp".to_vec());
         let refused = operator.provide(&other, metadata, value).await.unwrap_err();
         assert_eq!(refused.code(), Code::StateUnfit);
+    }
+
+    /// At the page, the screen and `keyless approve`, as at `keyless secret rotate`.
+    #[tokio::test]
+    async fn of_a_whole_address_the_password_is_kept() {
+        let scene = Scene::new().await;
+        let approver = Approver::new(Arc::clone(&scene.vault));
+        let env_form = Some(EnvForm::parse("postgres://app:{}@db.example.com/shop").unwrap());
+        let metadata = Metadata { env_form, ..Metadata::default() };
+        approver.operator.add(&path(), metadata, None).await.unwrap();
+        let give = async |occasion, value: &str| {
+            let value = Zeroizing::new(value.as_bytes().to_vec());
+            let given = approver.give(&path(), occasion, Given::default(), value).await;
+            given.map_err(|error| error.code())
+        };
+        for (occasion, password) in
+            [(Occasion::First, "Qm7-xT4w9ZrK2bVp"), (Occasion::Another, "Hn3-yU8e5GsL6cDq")]
+        {
+            let whole = format!("postgres://app:{password}@db.example.com/shop");
+            give(occasion, &whole).await.unwrap();
+            let holds = approver.operator.holds(&path(), password.as_bytes()).await.unwrap();
+            assert_eq!(holds, Some(true), "{password}");
+        }
+        let other = give(Occasion::Another, "postgres://app:Zr8-pW1q7NbT5kXm@db2.test/shop").await;
+        assert_eq!(other, Err(Code::ValueRefused));
     }
 
     #[tokio::test]
