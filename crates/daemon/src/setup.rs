@@ -20,7 +20,9 @@ mod values;
 pub use self::{
     aliases::{AliasUse, KnownPaths, aliases_in, carries_variables},
     carrying::{Login, uncarried},
-    import::{Composed, Import, ImportRow, Leave, Outcome, Overruled, Wish, is_document},
+    import::{
+        Composed, Going, Import, ImportRow, Leave, Leaving, Outcome, Overruled, Wish, is_document,
+    },
     manifest::{Existing, write as write_manifest},
     propose::{Judged, Proposal, Proposer},
     rewrite::LeftBehind,

@@ -34,6 +34,9 @@ pub(crate) struct SetupArgs {
     /// What takes the values' place in .env files, once they are in the vault
     #[arg(long, value_name = "WHAT", default_value = "values")]
     pub(crate) leave: LeaveWord,
+    /// Let what no request carries go out of its file too; no program in keyless run finds it then
+    #[arg(long)]
+    pub(crate) also_uncarried: bool,
     /// Don't ask; what only a person knows stays missing, and is told
     #[arg(long)]
     pub(crate) yes: bool,

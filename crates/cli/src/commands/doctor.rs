@@ -81,20 +81,16 @@ async fn values(folder: &Path) -> Vec<Check> {
         let (found, remedy) = doubt(&file, &names);
         Check::other("project.values", CheckState::Warning, found, remedy)
     });
-    let raw = held.secrets.into_iter().filter_map(|(file, proposals)| {
-        let names: Vec<&str> = proposals
-            .iter()
-            .filter(|proposal| is_known(proposal))
-            .map(|proposal| proposal.variable.as_str())
-            .collect();
-        let file = file.strip_prefix(&here).unwrap_or(&file).display();
-        let found = format!("{file} holds raw values, which keyless run shows ({})", names.join(", "));
-        let remedy = format!(
-            "keyless secret import {file} --leave empty takes them out once they are stored; --leave aliases leaves \
-             their paths"
-        );
-        (!names.is_empty()).then(|| Check::other("project.values", CheckState::Warning, found, remedy))
+    let uncarried = held.uncarried;
+    let raw = held.secrets.into_iter().flat_map(|(file, proposals)| {
+        let known = proposals.iter().filter(|proposal| is_known(proposal));
+        let stays = |name: &&str| uncarried.get(&file).is_some_and(|names| names.contains(*name));
+        let (staying, going): (Vec<&str>, Vec<&str>) =
+            known.map(|proposal| proposal.variable.as_str()).partition(stays);
+        let file = file.strip_prefix(&here).unwrap_or(&file).display().to_string();
+        [values_to_take_out(&file, &going, &staying), values_that_stay(&file, &staying)]
     });
+    let raw = raw.flatten();
     let overruled = held.overruled.into_iter().filter_map(|(file, lines)| {
         let known = lines.iter().filter(|(proposal, _)| is_known(proposal));
         let places: Vec<String> =
@@ -107,6 +103,27 @@ async fn values(folder: &Path) -> Vec<Check> {
             .then(|| Check::other("project.values", CheckState::Warning, found, remedy))
     });
     raw.chain(overruled).chain(doubts).collect()
+}
+
+/// Values that requests carry, which need not lie in a file beside those that `staying` names.
+fn values_to_take_out(file: &str, names: &[&str], staying: &[&str]) -> Option<Check> {
+    let found = format!("{file} holds raw values, which keyless run shows ({})", names.join(", "));
+    let skip: String = staying.iter().map(|name| format!(" --skip {name}")).collect();
+    let remedy = format!(
+        "keyless secret import {file} --leave empty{skip} takes them out once they are stored; --leave aliases leaves \
+         their paths"
+    );
+    (!names.is_empty()).then(|| Check::other("project.values", CheckState::Warning, found, remedy))
+}
+
+/// Values that a program in the jail finds in their file or nowhere.
+fn values_that_stay(file: &str, names: &[&str]) -> Option<Check> {
+    let found = format!(
+        "no request carries what {file} holds in {}, and whoever reads the file in keyless run has it",
+        names.join(", ")
+    );
+    let remedy = "docs/setup.md says what can be done: a value for development alone, keyless exec, or a service in its place";
+    (!names.is_empty()).then(|| Check::other("project.values", CheckState::Warning, found, remedy))
 }
 
 /// What is said of variables that are left out by their names though their values look made up, and what to do.

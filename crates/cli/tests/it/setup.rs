@@ -148,7 +148,7 @@ fn no_credential_of_a_project_is_lost() {
     assert!(!world.operator_file("work/.keyless").exists(), "it only looked");
 
     // Without a terminal nobody is asked; what only a person knows is told to be missing.
-    let seen = setup(&world, &["--yes", "--leave", "aliases"]);
+    let seen = setup(&world, &["--yes", "--leave", "aliases", "--also-uncarried"]);
     let came = phases(seen.exits(1));
     let state = |phase: &str| came.iter().find(|one| one.0 == phase).unwrap().1.clone();
     assert_eq!(
@@ -343,6 +343,29 @@ fn a_value_that_its_readers_put_together_stays_and_is_named() {
     let again = phases(&setup(&world, &["--yes"]));
     let (_, _, data) = again.iter().find(|one| one.0 == "provision").unwrap();
     assert!(data["left"][0].as_str().unwrap().starts_with("G_SECRET"), "{data}");
+}
+
+/// A program in the jail finds what no request carries in its file alone: there it stays, unless somebody says otherwise.
+#[test]
+fn what_no_request_carries_stays_in_its_file() {
+    let world = World::with_store();
+    let (token, key) = (world.github_token(), world.another_value());
+    let text = format!("GITHUB_TOKEN={token}\nJWT_SECRET={key}\n");
+    let file = world.home.write("operator/work/.env", text).unwrap();
+    let seen = set_up(&world, &["--leave", "empty"]);
+    // The store has both: keyless exec gives the second one to a command.
+    assert!(seen.ok().contains("2 values taken in"), "{}", seen.text());
+    let left = || fs::read_to_string(&file).unwrap();
+    assert_eq!(left(), format!("GITHUB_TOKEN=\nJWT_SECRET={key}\n"));
+    let said = seen.errors();
+    assert!(said.contains("no request can carry JWT_SECRET"), "{said}");
+    assert!(said.contains("it stays in the file"), "{said}");
+    // Nor is anybody led to take it out afterwards.
+    assert!(said.contains(".env holds in JWT_SECRET") && !said.contains("import .env"), "{said}");
+    let seen = set_up(&world, &["--leave", "empty", "--also-uncarried"]);
+    let said = seen.errors();
+    assert!(said.contains("a program in keyless run does not find it"), "{said}");
+    assert_eq!(left(), "GITHUB_TOKEN=\nJWT_SECRET=\n");
 }
 
 /// No host helps a value whose protocol carries no placeholder, so nobody is asked for one.

@@ -58,6 +58,24 @@ pub enum Leave {
     Empty,
 }
 
+/// Which of the values that the vault has go out of their file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Going {
+    /// All of them.
+    All,
+    /// Those that requests carry: of another a program in a session finds nothing once its line is gone.
+    Carried,
+}
+
+/// What becomes of values in their file, once the vault has them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Leaving {
+    /// What takes their place.
+    pub what: Leave,
+    /// Of which.
+    pub of: Going,
+}
+
 /// The variables of one file, or of the environment.
 pub struct Import {
     /// The file and its text, where values can be replaced.
@@ -257,6 +275,14 @@ impl Import {
         self.rows().filter(|row| row.outcome == *outcome).count()
     }
 
+    /// How many values would go out of the file, could all that are new be kept.
+    pub fn going(&self, of: Going) -> usize {
+        let is_to_be_kept = |row: &&ImportRow| {
+            matches!(row.outcome, Outcome::Imported | Outcome::New | Outcome::Present)
+        };
+        self.rows().filter(is_to_be_kept).filter(|row| row.goes(of)).count()
+    }
+
     /// Looks what of it the vault has.
     pub async fn compare(
         &mut self,
@@ -352,14 +378,14 @@ impl Import {
     }
 
     /// Replaces in the file what the vault has now. [`Code::Usage`] when the values come from no `.env` file. Blocks.
-    pub fn leave(&self, what: Leave) -> Result<LeftBehind, Error> {
+    pub fn leave(&self, Leaving { what, of }: Leaving) -> Result<LeftBehind, Error> {
         let Some((file, text)) = &self.replaceable else {
             let words = "only values in the form of .env can be replaced where they stand";
             return Err(Error::with(Code::Usage, SafeText::words(words)));
         };
         let kept = |held: &&Held| matches!(held.row.outcome, Outcome::Imported | Outcome::Present);
         let mut edits = Vec::new();
-        for held in self.held.iter().filter(kept) {
+        for held in self.held.iter().filter(kept).filter(|held| held.row.goes(of)) {
             let Some(proposal) = &held.row.proposal else { continue };
             let alias = format!("{ALIAS_PREFIX}{}", proposal.path);
             let edit = |place: &Range<usize>| match what {
@@ -373,6 +399,12 @@ impl Import {
             edits.extend(held.places.iter().map(edit));
         }
         rewrite::rewrite(file, text, edits)
+    }
+}
+
+impl ImportRow {
+    fn goes(&self, of: Going) -> bool {
+        of == Going::All || self.uncarried.is_none()
     }
 }
 

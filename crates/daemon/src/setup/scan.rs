@@ -15,6 +15,7 @@ use serde_json::Value;
 use zeroize::Zeroizing;
 
 use super::{
+    carrying::uncarried,
     mentions, names,
     propose::{Judged, Proposal, Proposer, stands_for_another},
     values,
@@ -106,6 +107,8 @@ pub fn is_taken_from(file: &Path) -> bool {
 pub struct ValuesHeld {
     /// What looks like a secret's value.
     pub secrets: BTreeMap<PathBuf, Vec<Proposal>>,
+    /// The variables among these whose values no request carries.
+    pub uncarried: BTreeMap<PathBuf, BTreeSet<String>>,
     /// The same in lines that a later one of the same name overrules, which nothing takes out; with their lines.
     pub overruled: BTreeMap<PathBuf, Vec<(Proposal, usize)>>,
     /// Variables that are left out by their names though their values may be credentials.
@@ -116,7 +119,8 @@ pub struct ValuesHeld {
 pub fn values_held(root: &Path, proposer: &Proposer<'_>) -> ValuesHeld {
     let looked = looked_through(root, proposer, Files::Env);
     let (secrets, overruled) = (looked.held, looked.overruled);
-    ValuesHeld { secrets, overruled, doubtful: looked.found.doubtful }
+    let (uncarried, doubtful) = (looked.uncarried, looked.found.doubtful);
+    ValuesHeld { secrets, uncarried, overruled, doubtful }
 }
 
 /// The lines of a file whose values nobody typed, are or hold a password, or are a secret's by their names; none unless its
@@ -150,8 +154,9 @@ fn is_env_file(path: &Path, name: &str) -> bool {
 }
 
 fn looked_through<'a>(root: &'a Path, proposer: &'a Proposer<'a>, files: Files) -> Looking<'a> {
-    let (found, held, overruled) = (Scan::default(), BTreeMap::new(), BTreeMap::new());
-    let mut looked = Looking { root, proposer, files, found, held, overruled };
+    let (found, held, uncarried) = (Scan::default(), BTreeMap::new(), BTreeMap::new());
+    let overruled = BTreeMap::new();
+    let mut looked = Looking { root, proposer, files, found, held, uncarried, overruled };
     let mut folders = vec![root.to_owned()];
     while let Some(folder) = folders.pop() {
         let read = fs::read_dir(&folder).and_then(Iterator::collect::<io::Result<Vec<_>>>);
@@ -189,6 +194,8 @@ struct Looking<'a> {
     found: Scan,
     /// What the `.env` files hold that no example has, by file.
     held: BTreeMap<PathBuf, Vec<Proposal>>,
+    /// What of that no request carries.
+    uncarried: BTreeMap<PathBuf, BTreeSet<String>>,
     /// Those of lines that a later one overrules.
     overruled: BTreeMap<PathBuf, Vec<(Proposal, usize)>>,
 }
@@ -259,7 +266,7 @@ impl Looking<'_> {
                         let overruled = self.overruled.entry(path.to_owned()).or_default();
                         overruled.push((proposal, one.line));
                     }
-                    None => self.held.entry(path.to_owned()).or_default().push(proposal),
+                    None => self.hold(path, proposal, &one.value),
                     Some(Weakness::Short) => {
                         self.left(path).insert(one.name.clone());
                     }
@@ -268,6 +275,15 @@ impl Looking<'_> {
             }
             self.value(&one.name, &one.value, path);
         }
+    }
+
+    fn hold(&mut self, path: &Path, proposal: Proposal, value: &str) {
+        // A service in the catalog has its requests.
+        if proposal.to.is_empty() && uncarried(&proposal.variable, Some(value)).is_some() {
+            let names = self.uncarried.entry(path.to_owned()).or_default();
+            names.insert(proposal.variable.clone());
+        }
+        self.held.entry(path.to_owned()).or_default().push(proposal);
     }
 
     /// `{"mcpServers": {"x": {"env": {"NAME": "value"}}}}`, under whatever key the servers stand.

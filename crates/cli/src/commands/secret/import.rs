@@ -13,7 +13,9 @@ use std::{
 use keyless_core::{Code, Error, SafeText, SecretPath};
 use keyless_daemon::{
     AgreedBy, Operator, Places, counted,
-    setup::{Composed, Import, ImportRow, Leave, Outcome, Overruled, Proposer, Wish},
+    setup::{
+        Composed, Going, Import, ImportRow, Leave, Leaving, Outcome, Overruled, Proposer, Wish,
+    },
     vault::{Manifest, Providers},
 };
 use serde_json::{Value, json};
@@ -46,7 +48,8 @@ pub(super) async fn run(ui: &Ui, args: ImportArgs) -> Result<ExitCode, Error> {
         ui.warn(in_lists(import.in_lists));
     }
     refuse_unheard_of(&args, &import)?;
-    let leave = leave(&import, args.leave)?;
+    // Who names a file names its variables too, with --skip.
+    let leave = leave(&import, args.leave, Going::All)?;
     if leave.is_some() {
         warn_of_overruled(ui, &import, args.file.as_deref().unwrap_or(Path::new("")));
     }
@@ -69,7 +72,7 @@ pub(super) async fn run(ui: &Ui, args: ImportArgs) -> Result<ExitCode, Error> {
         operator = operator.allowing_weak_values();
     }
     import.compare(&operator, &proposer).await?;
-    warn_of_uncarried(ui, &import, leave);
+    warn_of_uncarried(ui, &import, leave, |name| format!("; --skip {name} leaves it there"));
     if args.dry_run || !is_anything_to_do(&import, leave) || !agreed(ui, &args, &import, leave)? {
         answer(ui, &import, None);
         return Ok(ExitCode::SUCCESS);
@@ -118,8 +121,14 @@ pub(in crate::commands) fn warn_of_overruled(ui: &Ui, import: &Import, file: &Pa
     }
 }
 
-/// Says which values help no command that keyless run starts, and what their programs find then.
-pub(in crate::commands) fn warn_of_uncarried(ui: &Ui, import: &Import, leave: Option<Leave>) {
+/// Says which values help no command that keyless run starts, and what their programs find then; `otherwise` says what leaves
+/// one of them where it is.
+pub(in crate::commands) fn warn_of_uncarried(
+    ui: &Ui,
+    import: &Import,
+    leave: Option<Leaving>,
+    otherwise: impl Fn(&str) -> String,
+) {
     let is_stored = |row: &&ImportRow| matches!(row.outcome, Outcome::New | Outcome::Present);
     let rows: Vec<&ImportRow> =
         import.rows().filter(is_stored).filter(|row| row.uncarried.is_some()).collect();
@@ -130,9 +139,14 @@ pub(in crate::commands) fn warn_of_uncarried(ui: &Ui, import: &Import, leave: Op
     }
     let name = &first.variable;
     let then = match leave {
-        Some(_) => format!(
-            "without the value in the file a program in keyless run does not find it; --skip {name} leaves it there"
+        Some(Leaving { of: Going::All, .. }) => format!(
+            "without the value in the file a program in keyless run does not find it{}",
+            otherwise(name)
         ),
+        Some(Leaving { of: Going::Carried, .. }) => {
+            "it stays in the file, where a program in keyless run finds it, and an agent reads it; --also-uncarried takes it out, too"
+                .to_owned()
+        }
         None => "a program in keyless run has it as long as it stands in the file".to_owned(),
     };
     ui.warn(format!("{then}; keyless exec gives it to one command (docs/setup.md)"));
@@ -221,23 +235,26 @@ fn read(
     Ok(Import::of_variables(env::vars_os().filter_map(text), &wish, proposer))
 }
 
-pub(in crate::commands) fn leave(import: &Import, word: LeaveWord) -> Result<Option<Leave>, Error> {
-    let leave = match word {
+pub(in crate::commands) fn leave(
+    import: &Import,
+    word: LeaveWord,
+    of: Going,
+) -> Result<Option<Leaving>, Error> {
+    let what = match word {
         LeaveWord::Values => return Ok(None),
         LeaveWord::Aliases => Leave::Aliases,
         LeaveWord::Comments => Leave::Comments,
         LeaveWord::Empty => Leave::Empty,
     };
     if import.is_replaceable() {
-        return Ok(Some(leave));
+        return Ok(Some(Leaving { what, of }));
     }
     let words = "--leave is for files in the form of .env; take the values out of others by hand";
     Err(Error::with(Code::Usage, SafeText::words(words)))
 }
 
-pub(in crate::commands) fn is_anything_to_do(import: &Import, leave: Option<Leave>) -> bool {
-    let kept = import.count(&Outcome::Present);
-    import.count(&Outcome::New) > 0 || (leave.is_some() && kept > 0)
+pub(in crate::commands) fn is_anything_to_do(import: &Import, leave: Option<Leaving>) -> bool {
+    import.count(&Outcome::New) > 0 || leave.is_some_and(|leave| import.going(leave.of) > 0)
 }
 
 /// Shows what would be done, and asks.
@@ -245,7 +262,7 @@ fn agreed(
     ui: &Ui,
     args: &ImportArgs,
     import: &Import,
-    leave: Option<Leave>,
+    leave: Option<Leaving>,
 ) -> Result<bool, Error> {
     if args.yes {
         return Ok(true);
@@ -256,10 +273,14 @@ fn agreed(
 }
 
 /// What is asked before anything is done.
-pub(in crate::commands) fn question(import: &Import, file: &Path, leave: Option<Leave>) -> String {
+pub(in crate::commands) fn question(
+    import: &Import,
+    file: &Path,
+    leave: Option<Leaving>,
+) -> String {
     let new = import.count(&Outcome::New);
-    let gone = new + import.count(&Outcome::Present);
-    let place = match leave {
+    let gone = leave.map_or(0, |leave| import.going(leave.of));
+    let place = match leave.filter(|_| gone > 0).map(|leave| leave.what) {
         None => return format!("Put {} into the vault?", counted(new, "value")),
         Some(Leave::Aliases) => "aliases",
         Some(Leave::Comments) => "comments",

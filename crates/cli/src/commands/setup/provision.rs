@@ -9,7 +9,9 @@ use std::{
 use keyless_core::{Code, Destination, EgressRule, Error, SecretPath};
 use keyless_daemon::{
     AgreedBy, Operator, ci, counted, manifest_of, places_at, places_in_words, read_destinations,
-    setup::{Import, ImportRow, Judged, Login, Outcome, Proposal, Proposer, Scan, Wish, uncarried},
+    setup::{
+        Going, Import, ImportRow, Judged, Login, Outcome, Proposal, Proposer, Scan, Wish, uncarried,
+    },
     vault::{Inventory, Manifest, Metadata, Providers, Row},
 };
 use serde_json::json;
@@ -167,11 +169,14 @@ async fn from_file(
         taking.is_another_value_used |= !is_ours;
         taking.left.push(stays(row, proposal, file, is_ours));
     }
-    let leave = import::leave(&read, setup.args.leave)?;
+    // What nobody was asked about goes where programs still find it.
+    let going = if setup.args.also_uncarried { Going::All } else { Going::Carried };
+    let leave = import::leave(&read, setup.args.leave, going)?;
     if leave.is_some() {
         import::warn_of_overruled(setup.ui, &read, file);
     }
-    import::warn_of_uncarried(setup.ui, &read, leave);
+    let otherwise = |_: &str| "; without --also-uncarried it stays there".to_owned();
+    import::warn_of_uncarried(setup.ui, &read, leave, otherwise);
     if !import::is_anything_to_do(&read, leave) {
         return taking.note_kept(setup, &read, &moved);
     }
