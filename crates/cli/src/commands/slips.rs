@@ -45,6 +45,7 @@ const OF_KEYLESS: &[(&str, &str)] = &[
     ("reveal", "secret reveal"),
     ("rotate", "secret rotate"),
     ("sessions", "session list"),
+    ("set", "secret add"),
     ("shell", "run"),
     ("start", "unlock"),
     ("stop", "lock"),
@@ -101,12 +102,19 @@ pub(super) fn value_as_argument(error: &clap::Error, verb: &str) -> Option<Strin
     let is_value = !word.starts_with('-') || word == "--value";
     (is_unknown && is_value && TAKES_VALUE.contains(&verb)).then(|| {
         let option = if word == "--value" { "there is no --value: " } else { "" };
-        // What is set about a secret is no value.
-        let verb = if verb == "secret set" { "secret rotate" } else { verb };
+        // What is set about a secret is no value; of a secret that is not there none is rotated.
+        let asks = match verb {
+            "secret set" => {
+                "keyless secret rotate PATH asks for the value, keyless secret add PATH for that of a new secret; --value-stdin and \
+                 --from-file FILE read it"
+                    .to_owned()
+            }
+            _ => format!("keyless {verb} PATH asks for the value; --value-stdin and --from-file FILE read it"),
+        };
         format!(
             "{option}a value is never an argument: it would stand in the shell's history and in the list of processes. If that was a \
              secret, it stands in this shell's history now: take it out there, and have its service issue another.\n\n  \
-             keyless {verb} PATH asks for the value; --value-stdin and --from-file FILE read it"
+             {asks}"
         )
     })
 }

@@ -127,6 +127,7 @@ fn what_was_meant_is_named() {
     for (typed, meant) in [
         (&["log"][..], "a similar subcommand exists: 'audit tail'"),
         (&["secret", "get", "team/github/token"], "a similar subcommand exists: 'secret reveal'"),
+        (&["set", "team/github/token"], "a similar subcommand exists: 'secret add'"),
         (&["version"], "keyless --version says it"),
         (&["uninstall"], "docs/setup.md says"),
         (
@@ -167,6 +168,13 @@ fn a_value_on_the_command_line_is_not_repeated() {
             let said = String::from_utf8(said).unwrap();
             assert!(said.contains("a value is never an argument"), "{said}");
             assert!(!said.contains(&value), "{said}");
+            // What is said to do works of a secret that is there, and of one that is not.
+            let is_json = !more.is_empty();
+            let next: &[&str] = if verb == "set" { &["rotate", "add"] } else { &[verb] };
+            for verb in next {
+                let next = format!("keyless secret {verb} PATH");
+                assert!(is_json || said.contains(&next), "{said}");
+            }
         }
     }
 }
