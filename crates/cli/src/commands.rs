@@ -97,7 +97,7 @@ pub(crate) fn main() -> ExitCode {
         if is_operators(&cli.command) {
             keyless_daemon::refuse_inside_session()?;
         }
-        match dispatch(&ui, cli.command).await {
+        match Box::pin(dispatch(&ui, cli.command)).await {
             Err(error) if error.code() == Code::SecretNotFound => {
                 Err(slips::with_nearest(error).await)
             }

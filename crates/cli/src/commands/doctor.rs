@@ -108,7 +108,7 @@ async fn values(folder: &Path) -> Vec<Check> {
 /// Values that requests carry, which need not lie in a file beside those that `staying` names.
 fn values_to_take_out(file: &str, names: &[&str], staying: &[&str]) -> Option<Check> {
     let found = format!("{file} holds raw values, which keyless run shows ({})", names.join(", "));
-    let skip: String = staying.iter().map(|name| format!(" --skip {name}")).collect();
+    let skip: String = staying.iter().flat_map(|name| [" --skip ", *name]).collect();
     let remedy = format!(
         "keyless secret import {file} --leave empty{skip} takes them out once they are stored; --leave aliases leaves \
          their paths"

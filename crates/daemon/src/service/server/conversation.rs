@@ -181,31 +181,7 @@ impl Service {
                     Err(error) => Answer::error(&error),
                 }
             }
-            Call::Status => {
-                // What can't be told soon is not waited for.
-                let soon = tokio::join!(
-                    tokio::time::timeout(SOON, self.provider_problems()),
-                    tokio::time::timeout(SOON, self.broker.requests().waiting()),
-                );
-                let (provider_problems, waiting) =
-                    (soon.0.unwrap_or_default(), soon.1.unwrap_or_default());
-                let config_problem = self.config_problem.lock().clone();
-                let is_unagreed = |error: &Error| error.code() == Code::ConfigUnagreed;
-                Answer::Status(Status {
-                    pid: std::process::id(),
-                    locks_in_seconds: self.locks_in_seconds(),
-                    locked: !self.broker.vault().is_open(),
-                    takes_codes: self.keeper.takes_codes(),
-                    sessions: self.sessions.load(Ordering::Relaxed),
-                    waiting,
-                    config_unagreed: config_problem.as_ref().is_some_and(is_unagreed),
-                    config_problem: config_problem.map(|error| error.message()),
-                    signing_problem: self.signing_problem.lock().clone(),
-                    provider_problems,
-                    version: Some(OURS.to_owned()),
-                    serves: Some(self.places.data().to_string_lossy().into_owned()),
-                })
-            }
+            Call::Status => Answer::Status(self.status().await),
             Call::OpenSession { wanted, inherited, manifest, hide } if caller.session.is_none() => {
                 let hide = hide.into_iter().map(PathBuf::from).collect();
                 let hidden = self.broker.hidden().hide(hide);
@@ -223,6 +199,30 @@ impl Service {
                 let detail = SafeText::words("this connection has a session already");
                 Answer::error(&Error::with(Code::BadRequest, detail))
             }
+        }
+    }
+
+    async fn status(&self) -> Status {
+        // What can't be told soon is not waited for.
+        let (provider_problems, waiting) = tokio::join!(
+            tokio::time::timeout(SOON, self.provider_problems()),
+            tokio::time::timeout(SOON, self.broker.requests().waiting()),
+        );
+        let config_problem = self.config_problem.lock().clone();
+        let is_unagreed = |error: &Error| error.code() == Code::ConfigUnagreed;
+        Status {
+            pid: std::process::id(),
+            locks_in_seconds: self.locks_in_seconds(),
+            locked: !self.broker.vault().is_open(),
+            takes_codes: self.keeper.takes_codes(),
+            sessions: self.sessions.load(Ordering::Relaxed),
+            waiting: waiting.unwrap_or_default(),
+            config_unagreed: config_problem.as_ref().is_some_and(is_unagreed),
+            config_problem: config_problem.map(|error| error.message()),
+            signing_problem: self.signing_problem.lock().clone(),
+            provider_problems: provider_problems.unwrap_or_default(),
+            version: Some(OURS.to_owned()),
+            serves: Some(self.places.data().to_string_lossy().into_owned()),
         }
     }
 
