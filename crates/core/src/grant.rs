@@ -192,7 +192,7 @@ impl Grant {
             named(
                 any(|one| {
                     let mut ranges = one.conditions.allowed_ip_ranges.iter().flatten();
-                    ranges.any(|range| range.is_beyond_ipv4())
+                    ranges.any(IpRange::is_beyond_ipv4)
                 }),
                 "permissions.conditions.allowed_ip_ranges (a range of IPv4 is written as such: 10.0.0.0/8)",
             ),

@@ -126,9 +126,10 @@ impl Tampered {
     pub fn kind(&self) -> (&'static str, u64) {
         match *self {
             Self::Changed { sequence, .. } => ("hash_mismatch", sequence),
-            Self::Unlinked { sequence, .. } => ("chain_break", sequence),
+            Self::Misplaced { sequence, .. } | Self::Unlinked { sequence, .. } => {
+                ("chain_break", sequence)
+            }
             Self::Gap { expected } => ("missing_entry", expected),
-            Self::Misplaced { sequence, .. } => ("chain_break", sequence),
             Self::Truncated { found, .. } => ("truncated", found),
             Self::Hmac { sequence } => ("hmac_mismatch", sequence),
             Self::UnknownKey { sequence, .. } | Self::OldKey { sequence } => ("hmac_key", sequence),

@@ -62,13 +62,11 @@ impl Variables {
 
     /// Takes in the words of a list, `NAME=(…)` or `NAME+=(…)`: all of them, and each.
     pub(super) fn set_list(&mut self, name: &str, words: &str) {
-        match name.strip_suffix('+') {
-            Some(name) => self.add(name, words),
-            None => {
-                let each = words.split_whitespace().map(str::to_owned);
-                self.set(name, std::iter::once(joined(words)).chain(each).collect());
-            }
+        if let Some(name) = name.strip_suffix('+') {
+            return self.add(name, words);
         }
+        let each = words.split_whitespace().map(str::to_owned);
+        self.set(name, std::iter::once(joined(words)).chain(each).collect());
     }
 
     /// Takes in more words of a list: `NAME[…]=VALUE`.

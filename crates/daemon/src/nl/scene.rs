@@ -49,7 +49,7 @@ pub(super) fn aid(name: &str) -> Aid {
 /// A service with two secrets, `t/api/token` and `t/db/password`, and a home of its own.
 pub(super) struct Served {
     pub(super) nl: Arc<NlService>,
-    pub(super) _folder: tempfile::TempDir,
+    pub(super) folder: tempfile::TempDir,
 }
 
 impl Served {
@@ -65,7 +65,7 @@ impl Served {
         let broker = Broker::new(door, vault, log);
         let nl =
             NlService::new(&broker, &Places::below(folder.path()), &NlConfig::default()).unwrap();
-        Self { nl: Arc::new(nl), _folder: folder }
+        Self { nl: Arc::new(nl), folder }
     }
 
     /// One more secret, `t/api/asked`, about each use of which a person is asked.
@@ -123,7 +123,7 @@ impl Served {
 
     /// The organization's own rules from now on.
     pub(super) fn write_guard(&self, rules: &str) {
-        let file = Places::below(self._folder.path()).guard_file();
+        let file = Places::below(self.folder.path()).guard_file();
         std::fs::create_dir_all(file.parent().unwrap()).unwrap();
         std::fs::write(file, rules).unwrap();
     }
