@@ -50,9 +50,8 @@ use crate::{
 
 pub use self::variables::shared_variables;
 
-/// How long what a session's end cuts may take to be over, and how often that is looked at.
+/// How long what a session's end cuts may take to be over.
 const CUT: Duration = Duration::from_secs(1);
-const LOOK: Duration = Duration::from_millis(5);
 
 /// Joins the vault, the log and egress. A clone is the same broker.
 #[derive(Clone)]
@@ -418,24 +417,20 @@ impl OpenSession {
         over
     }
 
-    /// Ends the session, and the broker that was there for it alone.
+    /// Ends the session, and the broker that was there for it alone. What fails is tried again, as nobody does once this
+    /// process has ended.
     pub(crate) async fn end_with_its_broker(self) -> Result<(), Error> {
-        let (broker, engine) = (Arc::clone(&self.broker), Arc::clone(&self.engine));
-        engine.close(self.session.id());
+        self.engine.close(self.session.id());
         // What was cut tells the log what it came to.
-        let cut = async {
-            while engine.in_flight() > 0 {
-                tokio::time::sleep(LOOK).await;
-            }
-        };
-        let _ = tokio::time::timeout(CUT, cut).await;
-        let ended = match self.end().await {
-            // Nobody tries again once this process has ended.
-            Err(error) if error.code() == Code::AuditUnavailable => broker.pay().await,
-            ended => ended,
-        };
-        broker.settle().await;
-        ended
+        let _ = tokio::time::timeout(CUT, self.engine.drained()).await;
+        let mut over = self.broker.end_approvals().await;
+        self.broker.leave_end();
+        let told = self.broker.pay().await;
+        if over.is_err() {
+            over = self.broker.end_approvals().await;
+        }
+        self.broker.settle().await;
+        over.and(told)
     }
 }
 
@@ -657,5 +652,52 @@ fn source_variable(secret: &Secret) -> Option<String> {
     match &secret.metadata.source {
         SourceConfig::Env { variable } => Some(variable.to_string()),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use keyless_core::approval::{Asked, Decision};
+
+    use super::*;
+    use crate::scene::Scene;
+
+    /// An approval that stays good in the store would be there for the next process.
+    #[tokio::test]
+    async fn what_was_approved_ends_with_the_session_where_the_store_refuses_it_for_a_moment() {
+        let scene = Scene::new().await;
+        let broker = || {
+            let door = EgressDoor::new(&Config::default()).unwrap();
+            Broker::new(door, Arc::clone(&scene.vault), scene.log.clone())
+        };
+        let ended = async |for_good: bool| {
+            let broker = broker();
+            let wanted = Wanted::Nothing;
+            let open = broker.open_session(&wanted, &[], Caution::default()).await.unwrap();
+            let path = SecretPath::parse("team/a/key").unwrap();
+            let asked =
+                Asked::UseApproval { reason: "to look".to_owned(), deed: None, per_call: false };
+            let requests = broker.requests();
+            let id = requests.ask(open.session.id(), Some(&path), asked, None).await.unwrap().id;
+            requests.settle(&id, Decision::AllowSession).await.unwrap();
+            scene.behind_its_back(
+                "CREATE TRIGGER full BEFORE INSERT ON audit BEGIN SELECT raise(ABORT, 'no'); END;
+                 CREATE TRIGGER kept BEFORE UPDATE ON requests BEGIN SELECT raise(ABORT, 'no'); END",
+            );
+            let room = async {
+                tokio::time::sleep(Duration::from_millis(500)).await;
+                let kept = if for_good { "" } else { "; DROP TRIGGER kept" };
+                scene.behind_its_back(&format!("DROP TRIGGER full{kept}"));
+            };
+            tokio::join!(open.end_with_its_broker(), room).0
+        };
+        let holding = async || {
+            let (all, now) = (broker().requests().all().await.unwrap(), Timestamp::now());
+            all.iter().filter(|request| request.allows_use(now)).count()
+        };
+        ended(false).await.unwrap();
+        assert_eq!(holding().await, 0);
+        assert!(ended(true).await.is_err());
+        assert_eq!(holding().await, 1);
     }
 }
