@@ -32,12 +32,7 @@ mod uses;
 mod verify;
 mod writer;
 
-use std::{
-    fmt,
-    sync::Arc,
-    thread,
-    time::{Duration, Instant},
-};
+use std::{fmt, sync::Arc, thread, time::Duration};
 
 use aws_lc_rs::digest::{self, SHA256};
 use keyless_core::{
@@ -150,14 +145,17 @@ impl AuditLog {
     }
 
     /// The same for who ends, and with it what the log was left: where that can't be written, it is tried again for so long.
+    /// A try that is under way then, held up by another process, is not waited for.
     pub async fn flush_within(&self, patience: Duration) -> Result<(), Error> {
-        let begun = Instant::now();
-        loop {
-            match self.flush().await {
-                Err(_) if begun.elapsed() < patience => tokio::time::sleep(AGAIN).await,
-                flushed => return flushed,
+        let mut last = unavailable();
+        let tries = async {
+            while let Err(error) = self.flush().await {
+                last = error;
+                tokio::time::sleep(AGAIN).await;
             }
-        }
+        };
+        let written = tokio::time::timeout(patience, tries).await;
+        written.map_err(|_| last)
     }
 
     /// Writes entries in a transaction that has the lock of our chain, with what they tell of. Once that is committed,

@@ -370,6 +370,20 @@ async fn what_is_owed_at_the_end_is_written_once_there_is_room() {
     assert!(entries.iter().any(|entry| entry.agent.session_id == "owed"));
 }
 
+/// A store that another process keeps locked holds up a single try for longer than that.
+#[tokio::test]
+async fn who_ends_waits_no_longer_than_that_for_a_store_that_is_locked() {
+    let scene = filled(Engine::Sqlite, 0).await;
+    let log = AuditLog::start(&scene.store, None);
+    let lock = scene.store.write().await.unwrap();
+    log.owe(draft("owed"));
+    let flushed = log.flush_within(Duration::from_millis(300));
+    let told = tokio::time::timeout(Duration::from_secs(5), flushed).await;
+    assert_eq!(told.unwrap().unwrap_err().code(), Code::AuditUnavailable);
+    drop(lock);
+    log.flush().await.unwrap();
+}
+
 /// It is not tried again, but that it was refused is, which finds out that there is room.
 #[tokio::test]
 async fn an_entry_that_was_refused_does_not_shut_the_log() {
