@@ -76,19 +76,21 @@ async fn values(folder: &Path) -> Vec<Check> {
     };
     let here = env::current_dir().unwrap_or_default();
     let held = values_held(&root, &proposer);
+    let uncarried = held.uncarried;
     let doubts = held.doubtful.into_iter().map(|(file, names)| {
+        let staying = uncarried.get(&file);
         let file = file.strip_prefix(&here).unwrap_or(&file).display().to_string();
-        let (found, remedy) = doubt(&file, &names);
+        let (found, remedy) = doubt(&file, &names, staying);
         Check::other("project.values", CheckState::Warning, found, remedy)
     });
-    let uncarried = held.uncarried;
     let raw = held.secrets.into_iter().flat_map(|(file, proposals)| {
         let known = proposals.iter().filter(|proposal| is_known(proposal));
-        let stays = |name: &&str| uncarried.get(&file).is_some_and(|names| names.contains(*name));
+        let stay = uncarried.get(&file);
+        let stays = |name: &&str| stay.is_some_and(|names| names.contains(*name));
         let (staying, going): (Vec<&str>, Vec<&str>) =
             known.map(|proposal| proposal.variable.as_str()).partition(stays);
         let file = file.strip_prefix(&here).unwrap_or(&file).display().to_string();
-        [values_to_take_out(&file, &going, &staying), values_that_stay(&file, &staying)]
+        [values_to_take_out(&file, &going, stay), values_that_stay(&file, &staying)]
     });
     let raw = raw.flatten();
     let overruled = held.overruled.into_iter().filter_map(|(file, lines)| {
@@ -106,9 +108,13 @@ async fn values(folder: &Path) -> Vec<Check> {
 }
 
 /// Values that requests carry, which need not lie in a file beside those that `staying` names.
-fn values_to_take_out(file: &str, names: &[&str], staying: &[&str]) -> Option<Check> {
+fn values_to_take_out(
+    file: &str,
+    names: &[&str],
+    staying: Option<&BTreeSet<String>>,
+) -> Option<Check> {
     let found = format!("{file} holds raw values, which keyless run shows ({})", names.join(", "));
-    let skip: String = staying.iter().flat_map(|name| [" --skip ", *name]).collect();
+    let skip = skipping(staying);
     let remedy = format!(
         "keyless secret import {file} --leave empty{skip} takes them out once they are stored; --leave aliases leaves \
          their paths"
@@ -126,16 +132,27 @@ fn values_that_stay(file: &str, names: &[&str]) -> Option<Check> {
     (!names.is_empty()).then(|| Check::other("project.values", CheckState::Warning, found, remedy))
 }
 
-/// What is said of variables that are left out by their names though their values look made up, and what to do.
-pub(super) fn doubt(file: &str, names: &BTreeSet<String>) -> (String, String) {
+/// Has an import leave these where they are, whether or not they are stored yet: their program finds them there or nowhere.
+fn skipping(staying: Option<&BTreeSet<String>>) -> String {
+    staying.into_iter().flatten().flat_map(|name| [" --skip ", name.as_str()]).collect()
+}
+
+/// What is said of variables that are left out by their names though their values look made up, and what to do; `staying`
+/// are those of the file that no request carries.
+pub(super) fn doubt(
+    file: &str,
+    names: &BTreeSet<String>,
+    staying: Option<&BTreeSet<String>>,
+) -> (String, String) {
     let all: Vec<&str> = names.iter().map(String::as_str).collect();
     let found = format!(
         "{file} holds what looks like a credential under the name of a setting ({})",
         all.join(", ")
     );
     let also = all.join(" --also ");
+    let skip = skipping(staying);
     let remedy =
-        format!("keyless secret import {file} --also {also} --leave aliases, if it is one");
+        format!("keyless secret import {file} --also {also} --leave aliases{skip}, if it is one");
     (found, remedy)
 }
 

@@ -160,8 +160,9 @@ impl<'u> Setup<'u> {
         // Otherwise the last step tells it.
         if self.args.scan_only || found.secrets() == 0 {
             for (file, names) in &found.doubtful {
+                let staying = found.uncarried.get(file);
                 let file = file.strip_prefix(&self.root).unwrap_or(file).display().to_string();
-                let (found, remedy) = doctor::doubt(&file, names);
+                let (found, remedy) = doctor::doubt(&file, names, staying);
                 self.ui.warn(format!("{found}. Next: {remedy}"));
             }
         }

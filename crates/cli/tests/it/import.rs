@@ -221,6 +221,24 @@ fn an_overruled_line_is_told_before_and_after() {
     std::fs::remove_file(file).unwrap();
 }
 
+/// An advice that is followed to the letter takes nothing out that a program finds there or nowhere, before anything is stored.
+#[test]
+fn what_no_request_carries_is_left_out_of_every_advice() {
+    let world = World::with_store();
+    let (token, secret) = (world.github_token(), value(&world));
+    let mode = "APP_MODE=q7w2n9d4k1s8z5x3c6v0b2m7j4h9g1f5t8r3y6p2";
+    let text = format!("GITHUB_TOKEN={token}\nJWT_SECRET={secret}\n{mode}\n");
+    let file = world.home.write("work/.env", text).unwrap();
+    world.declares("required = []\n");
+    let doctor = world.keyless(&["doctor"]).run().text();
+    assert!(doctor.contains("--leave empty --skip JWT_SECRET takes"), "{doctor}");
+    let doubt = "--also APP_MODE --leave aliases --skip JWT_SECRET, if it is one";
+    assert!(doctor.contains(doubt), "{doctor}");
+    let looked = world.keyless(&["setup", "--scan-only"]).run().errors();
+    assert!(looked.contains(doubt), "{looked}");
+    std::fs::remove_file(file).unwrap();
+}
+
 /// An ordinary application reads the whole address: what stands for the password stands in it, and a shell that reads the file
 /// leaves it there.
 #[test]

@@ -7,7 +7,7 @@ use keyless_vault::{EnvForm, Weakness};
 use percent_encoding::percent_decode_str;
 use zeroize::Zeroizing;
 
-use super::values;
+use super::{propose::Proposal, values};
 
 /// The parameters of a database's address that may be credentials, or files with one.
 const TELLING: [&str; 5] = ["key", "pass", "pwd", "secret", "token"];
@@ -157,6 +157,11 @@ pub fn uncarried(name: &str, value: Option<&str>) -> Option<String> {
     let is_login = LOGINS.iter().any(|word| name.ends_with(word));
     let protocol = Uncarried::of_variable(&name).filter(|_| is_login)?;
     Some(format!("its name is of {}, which carries no placeholder", protocol.name))
+}
+
+/// The same of a variable that is proposed so: a service in the catalog has its requests.
+pub(super) fn uncarried_as(proposal: &Proposal, value: &str) -> Option<String> {
+    if proposal.to.is_empty() { uncarried(&proposal.variable, Some(value)) } else { None }
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use keyless_vault::{NewSecret, PlainFile, Weakness, read_dotenv};
 use zeroize::Zeroizing;
 
 use super::{
-    carrying::{Login, uncarried},
+    carrying::{Login, uncarried_as},
     document::{self, Form},
     propose::{Judged, Proposal, Proposer},
     rewrite::{self, LeftBehind},
@@ -411,17 +411,15 @@ impl ImportRow {
 impl Held {
     fn new(found: Found, wish: &Wish, proposer: &Proposer<'_>) -> Self {
         let (proposal, outcome) = judge(&found, wish, proposer);
-        let is_secret = outcome == Outcome::New;
-        let login = if is_secret { Login::read(&found.value) } else { None };
-        let uncarried = is_secret.then(|| uncarried(&found.name, Some(&found.value))).flatten();
+        let new = proposal.as_ref().filter(|_| outcome == Outcome::New);
+        let login = new.and_then(|_| Login::read(&found.value));
+        let uncarried = new.and_then(|proposal| uncarried_as(proposal, &found.value));
         let mut held = Self::of(found, proposal, outcome);
         if let (Some(login), Some(proposal)) = (login, &mut held.row.proposal) {
             proposal.with_login(&login);
             held.password = Some(login.password);
         }
-        // A service in the catalog has its requests.
-        let has_host = held.row.proposal.as_ref().is_some_and(|proposal| !proposal.to.is_empty());
-        held.row.uncarried = uncarried.filter(|_| !has_host);
+        held.row.uncarried = uncarried;
         held
     }
 

@@ -15,7 +15,7 @@ use serde_json::Value;
 use zeroize::Zeroizing;
 
 use super::{
-    carrying::uncarried,
+    carrying::uncarried_as,
     mentions, names,
     propose::{Judged, Proposal, Proposer, stands_for_another},
     values,
@@ -60,6 +60,8 @@ pub struct Scan {
     pub held_in: BTreeSet<PathBuf>,
     /// Variables that are left out by their names though their values may be credentials, by file.
     pub doubtful: BTreeMap<PathBuf, BTreeSet<String>>,
+    /// Variables of the `.env` files whose values no request carries.
+    pub uncarried: BTreeMap<PathBuf, BTreeSet<String>>,
     /// Files with raw values that are not taken in, and where in them: the variable, or the line.
     pub raw: BTreeMap<PathBuf, BTreeSet<String>>,
     /// How many files were looked at.
@@ -119,7 +121,7 @@ pub struct ValuesHeld {
 pub fn values_held(root: &Path, proposer: &Proposer<'_>) -> ValuesHeld {
     let looked = looked_through(root, proposer, Files::Env);
     let (secrets, overruled) = (looked.held, looked.overruled);
-    let (uncarried, doubtful) = (looked.uncarried, looked.found.doubtful);
+    let (uncarried, doubtful) = (looked.found.uncarried, looked.found.doubtful);
     ValuesHeld { secrets, uncarried, overruled, doubtful }
 }
 
@@ -154,9 +156,8 @@ fn is_env_file(path: &Path, name: &str) -> bool {
 }
 
 fn looked_through<'a>(root: &'a Path, proposer: &'a Proposer<'a>, files: Files) -> Looking<'a> {
-    let (found, held, uncarried) = (Scan::default(), BTreeMap::new(), BTreeMap::new());
-    let overruled = BTreeMap::new();
-    let mut looked = Looking { root, proposer, files, found, held, uncarried, overruled };
+    let (found, held, overruled) = (Scan::default(), BTreeMap::new(), BTreeMap::new());
+    let mut looked = Looking { root, proposer, files, found, held, overruled };
     let mut folders = vec![root.to_owned()];
     while let Some(folder) = folders.pop() {
         let read = fs::read_dir(&folder).and_then(Iterator::collect::<io::Result<Vec<_>>>);
@@ -194,8 +195,6 @@ struct Looking<'a> {
     found: Scan,
     /// What the `.env` files hold that no example has, by file.
     held: BTreeMap<PathBuf, Vec<Proposal>>,
-    /// What of that no request carries.
-    uncarried: BTreeMap<PathBuf, BTreeSet<String>>,
     /// Those of lines that a later one overrules.
     overruled: BTreeMap<PathBuf, Vec<(Proposal, usize)>>,
 }
@@ -278,9 +277,8 @@ impl Looking<'_> {
     }
 
     fn hold(&mut self, path: &Path, proposal: Proposal, value: &str) {
-        // A service in the catalog has its requests.
-        if proposal.to.is_empty() && uncarried(&proposal.variable, Some(value)).is_some() {
-            let names = self.uncarried.entry(path.to_owned()).or_default();
+        if uncarried_as(&proposal, value).is_some() {
+            let names = self.found.uncarried.entry(path.to_owned()).or_default();
             names.insert(proposal.variable.clone());
         }
         self.held.entry(path.to_owned()).or_default().push(proposal);
