@@ -81,6 +81,11 @@ impl Ui {
         self.warnings.borrow_mut().push(text);
     }
 
+    /// What was warned of since this was asked last, for answers in several lines; no later envelope has it.
+    pub(crate) fn take_warnings(&self) -> Vec<String> {
+        self.warnings.take()
+    }
+
     /// Tells a person at a terminal something beside the answer, on stderr; programs don't get it.
     pub(crate) fn aside(&self, text: &str) {
         if self.format == Format::Words && !self.hushed && io::stderr().is_terminal() {

@@ -90,13 +90,29 @@ impl<'u> Setup<'u> {
         } else {
             SetupState::fresh(&self.places, &self.root)
         };
+        let last = if self.args.scan_only {
+            Step::Propose
+        } else if self.args.write_manifest {
+            Step::Manifest
+        } else {
+            Step::Doctor
+        };
         let manifest_is_over = state.is_over(Step::Manifest);
         let found = scan(&self.root, proposer);
         let mut status = ExitCode::SUCCESS;
         for step in [Step::Scan, Step::Propose, Step::Manifest, Step::Provision, Step::Doctor] {
+            let tell = |came: &Came| {
+                if step == last {
+                    self.warn_of_raw(&found);
+                }
+                self.tell(step, came);
+            };
             let before_manifest = matches!(step, Step::Scan | Step::Propose) && manifest_is_over;
             if before_manifest || (step != Step::Doctor && state.is_over(step)) {
-                self.tell(step, &Came::skipped("was done before"));
+                tell(&Came::skipped("was done before"));
+                if step == last {
+                    break;
+                }
                 continue;
             }
             if !self.args.scan_only {
@@ -105,19 +121,17 @@ impl<'u> Setup<'u> {
             let is_ours = state.is_done(Step::Manifest);
             let manifest = if is_ours { Written::BySetup } else { Written::ByOthers };
             let came = self.step(step, &found, proposer, manifest).await?;
-            self.tell(step, &came);
+            tell(&came);
             if !self.args.scan_only {
                 state.note(step, came.status)?;
             }
             if came.status == StepStatus::Failed {
                 status = ExitCode::FAILURE;
             }
-            let last = if self.args.scan_only { Step::Propose } else { Step::Manifest };
-            if (self.args.scan_only || self.args.write_manifest) && step == last {
+            if step == last {
                 break;
             }
         }
-        self.warn_of_raw(&found);
         Ok(status)
     }
 
@@ -232,10 +246,13 @@ impl<'u> Setup<'u> {
         })
     }
 
-    /// A line for people, or one for machines.
+    /// A line for people, or one for machines, with what was warned of since the last one.
     fn tell(&self, step: Step, came: &Came) {
         if self.ui.is_json() {
-            let line = json!({ "phase": step, "status": came.status, "summary": came.summary, "data": came.data });
+            let line = json!({
+                "phase": step, "status": came.status, "summary": came.summary, "data": came.data,
+                "warnings": self.ui.take_warnings(),
+            });
             Ui::verbatim(&line.to_string());
             return;
         }

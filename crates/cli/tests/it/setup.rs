@@ -117,6 +117,25 @@ fn what_stays_raw_is_told() {
     assert!(!said.contains(&token) && !said.contains("Winter2025"), "{said}");
 }
 
+/// As other commands have them in their envelopes.
+#[test]
+fn each_line_for_machines_has_what_was_warned_of() {
+    let world = World::with_store();
+    let text = "JWT_SECRET=wQ7z9Lk2Xp4vBn8sTr3m\nPIN_SECRET=ab12\n";
+    world.home.write("operator/work/.env", text).unwrap();
+    let seen = setup(&world, &["--yes", "--leave", "empty"]);
+    let warned = |phase: &str| {
+        let text = seen.text();
+        let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        lines.into_iter().find(|line| line["phase"] == phase).unwrap()["warnings"].to_string()
+    };
+    let carried = "no request can carry JWT_SECRET";
+    assert!(warned("provision").contains(carried), "{}", warned("provision"));
+    let last = warned("doctor");
+    assert!(last.contains("raw values stay in .env (PIN_SECRET)"), "{last}");
+    assert!(!last.contains(carried), "each stands once: {last}");
+}
+
 /// The lines, by their phase.
 fn phases(seen: &Seen) -> Vec<(String, String, Value)> {
     let line = |line: &str| {
