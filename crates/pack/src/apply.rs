@@ -21,10 +21,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use self::undo::Undone;
 pub(crate) use self::{
     lock::{HomeLock, RepoLock},
     step::{After, Step},
-    undo::{LeftAlone, interrupted, recover},
+    undo::{interrupted, recover},
 };
 use crate::{
     beneath::Beneath,
@@ -320,13 +321,22 @@ pub(crate) fn write_durably(path: &Path, bytes: &[u8]) -> Result<()> {
 }
 
 /// The error, with what became of the undoing.
-fn undone(error: PackError, outcome: Result<Vec<LeftAlone>>) -> PackError {
+fn undone(error: PackError, outcome: Result<Undone>) -> PackError {
     match outcome {
-        Ok(left) if left.is_empty() => error.with("undone", true),
-        Ok(left) => {
-            let places: Vec<String> = left.iter().map(|left| shown(&left.place)).collect();
-            let backups: Vec<_> = left.iter().map(|left| left.backup.as_deref().map(shown)).collect();
-            error.with("undone", true).with("left_alone", places).with("left_alone_backups", backups)
+        Ok(Undone { left, forgotten }) => {
+            let mut error = error.with("undone", true);
+            if !left.is_empty() {
+                let places: Vec<String> = left.iter().map(|left| shown(&left.place)).collect();
+                let backups: Vec<_> =
+                    left.iter().map(|left| left.backup.as_deref().map(shown)).collect();
+                error = error.with("left_alone", places).with("left_alone_backups", backups);
+            }
+            match forgotten {
+                Ok(()) => error,
+                Err(fault) => error.with("undo_error", fault.message()).hint(
+                    "the places are brought back; the next command that writes removes what is left of this one",
+                ),
+            }
         }
         Err(fault) => error
             .with("undone", false)

@@ -32,6 +32,14 @@ pub(crate) struct LeftAlone {
     pub(crate) backup: Option<PathBuf>,
 }
 
+/// What an undo came to whose places are all brought back.
+pub(super) struct Undone {
+    /// The places that were left alone.
+    pub(super) left: Vec<LeftAlone>,
+    /// Whether the transaction is forgotten; otherwise its journal and its backups stay for the next command.
+    pub(super) forgotten: Result<()>,
+}
+
 /// Finishes or undoes what an interrupted process left; says what it did.
 pub(crate) fn recover(site: &Site, _lock: &HomeLock) -> Result<Option<String>> {
     let Some(journal) = Journal::load(site)? else {
@@ -51,7 +59,8 @@ pub(crate) fn recover(site: &Site, _lock: &HomeLock) -> Result<Option<String>> {
             journal.kind, journal.id
         )));
     }
-    let left = undo(site, &journal)?;
+    let Undone { left, forgotten } = undo(site, &journal)?;
+    forgotten?;
     let mut text = format!(
         "an interrupted {} ({}) was undone: {} place(s) are as they were before it",
         journal.kind,
@@ -106,8 +115,8 @@ pub(crate) fn interrupted(site: &Site) -> Option<String> {
     })
 }
 
-/// Brings every place back, then forgets the transaction. Gives the places that were left alone.
-pub(super) fn undo(site: &Site, journal: &Journal) -> Result<Vec<LeftAlone>> {
+/// Brings every place back, then forgets the transaction. Fails where a place can't be brought back.
+pub(super) fn undo(site: &Site, journal: &Journal) -> Result<Undone> {
     undo_with(site, journal, sync)
 }
 
@@ -115,14 +124,13 @@ fn undo_with(
     site: &Site,
     journal: &Journal,
     sync: impl Fn(&Path) -> io::Result<()>,
-) -> Result<Vec<LeftAlone>> {
+) -> Result<Undone> {
     // As long as its file stands, the next command takes the whole for complete, and so it is: nothing of it may be undone.
-    let was_there = uncommit(site, &journal.id)?;
+    uncommit(site, &journal.id)?;
     // That it may come back after a power cut is told at the end: the places are brought back all the same, and the journal
-    // stays for the next command.
+    // and the backups stay for the next command. One before may have taken it away, and failed here.
     let snapshots = site.snapshots();
-    let durable = if was_there { sync(&snapshots) } else { Ok(()) };
-    let durable = durable.map_err(|error| PackError::io("write", &snapshots, &error));
+    let durable = sync(&snapshots).map_err(|error| PackError::io("write", &snapshots, &error));
     // Copies of the new state are of no use any more, and their space may be what is missing.
     let folder = site.snapshots().join(&journal.id);
     let _ = fs::remove_dir_all(folder.join("state"));
@@ -163,27 +171,33 @@ fn undo_with(
         let _ = fs::remove_dir(made);
     }
     let kept: Vec<&Path> = left.iter().filter_map(|left| left.backup.as_deref()).collect();
+    let forgotten = durable.and_then(|()| forget(site, &folder, &kept));
+    Ok(Undone { left, forgotten })
+}
+
+/// Removes all that is left of a transaction but these backups.
+fn forget(site: &Site, folder: &Path, kept: &[&Path]) -> Result<()> {
     gone(
-        &folder,
-        if kept.is_empty() { fs::remove_dir_all(&folder) } else { thin_out(&folder, &kept) },
+        folder,
+        if kept.is_empty() { fs::remove_dir_all(folder) } else { thin_out(folder, kept) },
     )?;
-    durable?;
-    journal::remove(site)?;
-    Ok(left)
+    journal::remove(site)
 }
 
 /// Takes the snapshot's own file away before any place is brought back: it stands there where all but the last step of the
-/// commit came off, and says to whoever comes after a crash that nothing is to be undone. Whether it was there.
-fn uncommit(site: &Site, id: &str) -> Result<bool> {
+/// commit came off, and says to whoever comes after a crash that nothing is to be undone.
+fn uncommit(site: &Site, id: &str) -> Result<()> {
     let file = site.snapshots().join(format!("{id}.json"));
-    match fs::remove_file(&file) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-        removed => removed.map(|()| true).map_err(|error| PackError::io("remove", &file, &error)),
-    }
+    gone(&file, fs::remove_file(&file))
 }
 
 fn sync(folder: &Path) -> io::Result<()> {
-    if is_durable() { fs::File::open(folder)?.sync_all() } else { Ok(()) }
+    match fs::File::open(folder) {
+        _ if !is_durable() => Ok(()),
+        // Whoever has taken it away has taken the file with it.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        opened => opened?.sync_all(),
+    }
 }
 
 /// Removes from a snapshot's directory all but these backups, and the mark by which it would be swept.
@@ -294,8 +308,9 @@ mod tests {
     fn what_is_undone_is_no_snapshot() {
         let folder = tempfile::tempdir().unwrap();
         let (site, journal) = committed(folder.path(), Before::Absent);
-        assert!(undo(&site, &journal).unwrap().is_empty());
-        assert!(!folder.path().join("root/a").exists());
+        let Undone { left, forgotten } = undo(&site, &journal).unwrap();
+        forgotten.unwrap();
+        assert!(left.is_empty() && !folder.path().join("root/a").exists());
         assert!(!site.snapshots().join("1.json").exists() && !journal::exists(&site));
     }
 
@@ -303,13 +318,31 @@ mod tests {
     #[test]
     fn a_snapshot_that_may_come_back_keeps_no_place_as_it_is() {
         let folder = tempfile::tempdir().unwrap();
-        let (site, journal) = committed(folder.path(), Before::Absent);
+        let (site, mut journal) = committed(folder.path(), Before::Absent);
+        let backup = site.snapshots().join("1/backup/t/a");
+        fs::create_dir_all(backup.parent().unwrap()).unwrap();
+        fs::write(&backup, "old").unwrap();
+        let before = Before::File { sha256: Sha::of(b"old"), mode: 0o644, backup: backup.clone() };
+        journal.steps[0].before = before;
+        journal.write(&site).unwrap();
         let fails = |_: &Path| Err(io::ErrorKind::Other.into());
-        assert!(undo_with(&site, &journal, fails).is_err());
-        assert!(!folder.path().join("root/a").exists() && journal::exists(&site));
+        // The second finds no file of the snapshot's any more.
+        for _ in 0..2 {
+            let undone = undo_with(&site, &journal, fails).unwrap();
+            assert!(undone.left.is_empty() && undone.forgotten.is_err());
+            assert_eq!(fs::read_to_string(folder.path().join("root/a")).unwrap(), "old");
+            assert!(journal::exists(&site) && backup.exists());
+        }
+        let told = super::super::undone(
+            PackError::new(Code::Cancelled, "no"),
+            undo_with(&site, &journal, fails),
+        );
+        let told = told.details();
+        assert!(told["undone"] == true && told.contains_key("undo_error"), "{told:?}");
         let lock = HomeLock::take(&site).unwrap();
         let told = recover(&site, &lock).unwrap().unwrap();
         assert!(told.contains("was undone") && !journal::exists(&site), "{told}");
+        assert!(!backup.exists());
     }
 
     #[test]
