@@ -15,7 +15,7 @@ pub(super) fn password_alone(
     value: Zeroizing<Vec<u8>>,
 ) -> Result<Zeroizing<Vec<u8>>, Error> {
     let is_address = |text: &&str| text.contains("://");
-    let form = form.filter(|form| is_address(&form.as_str()));
+    let form = form.filter(|form| holds_password(form));
     let (Some(form), Some(text)) = (form, str::from_utf8(&value).ok().filter(is_address)) else {
         return Ok(value);
     };
@@ -23,6 +23,15 @@ pub(super) fn password_alone(
         let words = "another address than the one that stands around this secret's value; give the password alone";
         Error::with(Code::ValueRefused, SafeText::words(words))
     })
+}
+
+/// Whether the value's place is that of a password: before the `@` of an address. In a connection string or a query it is
+/// written as it is, and may be an address itself.
+fn holds_password(form: &EnvForm) -> bool {
+    let ends = ['/', '?', '#'];
+    let (before, behind) = form.sides();
+    let is_login = before.rsplit_once("://").is_some_and(|(_, login)| !login.contains(ends));
+    is_login && behind.split(ends).next().is_some_and(|rest| rest.contains('@'))
 }
 
 /// The password of an address, as it is sent: without its percent signs.
@@ -56,5 +65,11 @@ mod tests {
         assert_eq!(taken("redis://:{}@localhost", "redis://:ab@localhost"), is("ab"));
         // What is no address is a form for a value that may be one.
         assert_eq!(taken("hook={}", "https://hooks.test/x"), is("https://hooks.test/x"));
+        // Nor is a place that is no password's.
+        let proxied = "https://proxy.test/?to={}";
+        assert_eq!(taken(proxied, "https://hooks.test/x"), is("https://hooks.test/x"));
+        let blob = "AccountKey={};BlobEndpoint=https://a.test/";
+        let whole = "AccountKey=a%41;BlobEndpoint=https://a.test/";
+        assert_eq!(taken(blob, whole), is(whole));
     }
 }
