@@ -143,9 +143,9 @@ pub use crate::{
         Overview, Present, Proof, ProveAgain, RemoteApprover, Rotated, SecretRow, SecretState,
         SecretsView, SecretsWanted, Shown, SourcesView, Tally, Typed, UnknownPattern, UsedBy,
         Weight, ago, audit_log, audit_query, audit_tail, counted, create_store, decoy, lasting,
-        list_secrets, open_store, page_link, read_destinations, read_path, read_variable,
-        refuse_existing_store, refuse_inside_session, show_secret, suggested_variable,
-        to_the_minute,
+        list_secrets, open_store, page_link, password_alone, read_destinations, read_path,
+        read_variable, refuse_existing_store, refuse_inside_session, show_secret,
+        suggested_variable, to_the_minute,
     },
     passphrase::{
         read_passphrase_file, remember_passphrase_file, remembered_passphrase_files,

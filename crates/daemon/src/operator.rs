@@ -30,7 +30,6 @@ use keyless_vault::{
 use zeroize::Zeroizing;
 
 pub(crate) use self::socket::OperatorDoor;
-use self::woven::password_alone;
 pub use self::{
     approver::Approver,
     client::{ApproverHandle, RemoteApprover, page_link},
@@ -46,6 +45,7 @@ pub use self::{
     proof::{Proof, ProveAgain, Weight},
     shown::{Answer, By, Known, Named, Present, Shown, UnknownPattern},
     used_by::UsedBy,
+    woven::password_alone,
 };
 use crate::{
     broker::{agent, fill_random, plain_entry, session_key},

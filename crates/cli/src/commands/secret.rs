@@ -84,9 +84,13 @@ async fn add(ui: &Ui, args: AddArgs) -> Result<(), Error> {
             (true, true) => Some(keyless_daemon::decoy(&args.path, &metadata)?),
             (true, false) => Some(prompt::value(ui, &args.value)?),
         };
-        let is_short = value.as_deref().is_some_and(|value| !keyless_daemon::is_looked_for(value));
+        // Another address than the one around it is refused below.
+        let sent = value.clone().and_then(|value| {
+            keyless_daemon::password_alone(metadata.env_form.as_ref(), value).ok()
+        });
+        let is_short = sent.as_deref().is_some_and(|value| !keyless_daemon::is_looked_for(value));
         let narrowed = if args.rule.locations.is_empty() {
-            narrow(&places, &vault, &args.path, &mut metadata, value.as_deref().map(Vec::as_slice))?
+            narrow(&places, &vault, &args.path, &mut metadata, sent.as_deref().map(Vec::as_slice))?
         } else {
             None
         };

@@ -237,6 +237,13 @@ fn a_value_that_is_too_short_to_be_found_is_said_to_be() {
     let added = world.keyless(&add).stdin("abc").run();
     added.ok();
     assert!(added.errors().contains("under 4 bytes is not looked for"), "{}", added.errors());
+    // What is looked for is the password, and not the address that it was given in.
+    let form = ["--env-form", "postgres://app:{}@db.example.com/shop", "--env", "SHOP_DB"];
+    let add = ["secret", "add", "team/shop/db", "--value-stdin", "--allow-weak"];
+    let whole = "postgres://app:abc@db.example.com/shop";
+    let added = world.keyless(&[&add[..], &form].concat()).stdin(whole).run();
+    added.ok();
+    assert!(added.errors().contains("under 4 bytes is not looked for"), "{}", added.errors());
     let seen = exec(&world, &["--json"], "cat <<E\n{{nl:db/pin}}\nE");
     assert_eq!(seen.json()["redacted"], false);
     let warnings = seen.json()["warnings"].to_string();

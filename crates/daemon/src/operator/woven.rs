@@ -10,7 +10,7 @@ use zeroize::Zeroizing;
 /// The value as it is kept: the password alone, of who gave the whole address that `form` is.
 ///
 /// [`Code::ValueRefused`] for another address.
-pub(super) fn password_alone(
+pub fn password_alone(
     form: Option<&EnvForm>,
     value: Zeroizing<Vec<u8>>,
 ) -> Result<Zeroizing<Vec<u8>>, Error> {

@@ -100,7 +100,6 @@ impl Approver {
         asked: Option<&Asked>,
     ) -> Result<(), Error> {
         let operator = self.operator.again(allow_weak);
-        let rule = self.rule_for(path, to, Some(&value)).await?;
         let asked = asked.filter(|_| occasion == Occasion::First);
         match operator.vault.show(path).await {
             Ok(_) if occasion == Occasion::New => {
@@ -112,11 +111,15 @@ impl Approver {
             )),
             Ok(Secret { metadata, .. }) => {
                 let policy = asked.map(Asked::policy).unwrap_or_default();
+                // What a service's token looks like is said of what is sent, not of an address around it.
+                let sent = password_alone(metadata.env_form.as_ref(), value.clone())?;
+                let rule = self.rule_for(path, to, Some(&sent)).await?;
                 let binding = Binding { rule, env, policy, form: None };
                 replace(&operator, path, metadata, binding, value).await
             }
             // What is to get another value, and has gone meanwhile, is not made anew without its hosts.
             Err(error) if error.code() == Code::SecretNotFound && occasion != Occasion::Another => {
+                let rule = self.rule_for(path, to, Some(&value)).await?;
                 let mut metadata = Metadata::default();
                 if let Some(asked) = asked {
                     keep_declared(&mut metadata, asked);
