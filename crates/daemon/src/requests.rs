@@ -192,9 +192,9 @@ impl Requests {
     }
 
     /// How many wait for a person; none where it can't be told, as of a store that has locked itself.
-    pub(crate) async fn waiting(&self) -> usize {
-        let (all, now) = (self.all().await.unwrap_or_default(), Timestamp::now());
-        all.iter().filter(|request| request.status(now) == Status::Pending).count()
+    pub(crate) async fn waiting(&self) -> Result<usize, Error> {
+        let (all, now) = (self.all().await?, Timestamp::now());
+        Ok(all.iter().filter(|request| request.status(now) == Status::Pending).count())
     }
 
     /// Answers a request. On record, and told to all who wait.

@@ -70,10 +70,11 @@ pub(super) async fn run(ui: &Ui) -> Result<ExitCode, Error> {
             format!("unlocked for another {rest}, {sessions}, process {process}")
         },
     );
-    let waiting = match service.as_ref().map_or(0, |status| status.waiting) {
-        0 => String::new(),
-        1 => "Waiting: 1 request for you; keyless approve\n".to_owned(),
-        more => format!("Waiting: {more} requests for you; keyless approve\n"),
+    let waiting = match service.as_ref().map_or(Some(0), |status| status.waiting) {
+        None => "Waiting: unknown, the broker could not tell; keyless approve\n".to_owned(),
+        Some(0) => String::new(),
+        Some(1) => "Waiting: 1 request for you; keyless approve\n".to_owned(),
+        Some(more) => format!("Waiting: {more} requests for you; keyless approve\n"),
     };
     let words = format!("Store:   {store}\nBroker:  {broker}\nJail:    {jail}\n{waiting}");
     if let Some(problem) = service.as_ref().and_then(|status| status.config_problem.as_ref()) {

@@ -205,9 +205,10 @@ pub struct Status {
     pub takes_codes: bool,
     /// Open sessions.
     pub sessions: u64,
-    /// Requests that wait for a person; none from a broker that does not say it yet.
-    #[serde(default)]
-    pub waiting: usize,
+    /// Requests that wait for a person; unknown where the store did not say it in time, and to a broker that does not say
+    /// it yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting: Option<usize>,
     /// Why config.toml as it lies there is not in force.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config_problem: Option<String>,

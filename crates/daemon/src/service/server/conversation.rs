@@ -36,6 +36,9 @@ use crate::{
 /// How long what a status tells of the store and of files is waited for: less than who asks waits for the status.
 const SOON: Duration = Duration::from_secs(2);
 
+/// Said of the operator's services where their files could not be read that soon.
+const UNREAD: &str = "the files could not be read in time, and what is wrong with them is unknown";
+
 /// Answers until the other end hangs up, or what it stands for is over.
 pub(super) async fn converse(service: Arc<Service>, stream: UnixStream, bound: Option<Arc<Bound>>) {
     let peer = stream.peer_cred().ok().and_then(|peer| peer.pid());
@@ -216,11 +219,11 @@ impl Service {
             locked: !self.broker.vault().is_open(),
             takes_codes: self.keeper.takes_codes(),
             sessions: self.sessions.load(Ordering::Relaxed),
-            waiting: waiting.unwrap_or_default(),
+            waiting: waiting.ok().and_then(Result::ok),
             config_unagreed: config_problem.as_ref().is_some_and(is_unagreed),
             config_problem: config_problem.map(|error| error.message()),
             signing_problem: self.signing_problem.lock().clone(),
-            provider_problems: provider_problems.unwrap_or_default(),
+            provider_problems: provider_problems.unwrap_or_else(|_| vec![UNREAD.to_owned()]),
             version: Some(OURS.to_owned()),
             serves: Some(self.places.data().to_string_lossy().into_owned()),
         }
