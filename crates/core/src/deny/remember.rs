@@ -84,13 +84,13 @@ impl Looks {
                     && each.iter().any(|word| is_short(word) && word.contains('n'));
                 for (word, at) in each.iter().zip(&command.words[1..]) {
                     let raw = &here.text[at.span.clone()];
-                    match word.split_once('=') {
-                        Some((name, _)) if raw[name.len().min(raw.len())..].starts_with("=(") => {
-                            self.set_list(name, &raw[name.len() + 1..]);
-                        }
-                        Some((name, to)) if is_reference => self.variables.refer(name, to),
-                        Some((name, value)) => self.assign(name, value, here)?,
-                        None => {}
+                    // With quotes in it the name is longer here, and it is no list.
+                    let Some((name, value)) = word.split_once('=') else { continue };
+                    let list = raw.get(name.len()..).and_then(|rest| rest.strip_prefix("=("));
+                    match list {
+                        Some(list) => self.set_list(name, list),
+                        None if is_reference => self.variables.refer(name, value),
+                        None => self.assign(name, value, here)?,
                     }
                 }
             }

@@ -363,6 +363,19 @@ proptest! {
         check(&GUARD, &text);
     }
 
+    /// Of a word in quotes the name is shorter than what is written.
+    #[test]
+    fn no_declaration_panics(
+        before in "(export|declare|declare -n|readonly|local|alias|printf -v|for x in|set --|)",
+        quote in "[\"'\\\\]?", name in "[aé—＃_]{1,3}(\\[[aé—\\]]{0,3})?\\+?",
+        value in "=?['\"]?[(\\[]?[aé—＃ )\\]{}$'\"]{0,6}", after in "[\"']?",
+        shown in "\\$(\\{[!aé—＃_]{1,3}[\\[:+=@—\\]-]{0,4}[é—]?\\}?)?",
+    ) {
+        static GUARD: std::sync::LazyLock<Guard> = std::sync::LazyLock::new(Guard::standard);
+        check(&GUARD, &format!("{before} {quote}{name}{value}{after}; {shown}"));
+        check(&GUARD, &format!("{before} {quote}{name}{value}{after}{quote}"));
+    }
+
     #[test]
     fn a_blocked_command_stays_blocked_behind_another(
         before in "[a-z]{1,8}( [a-z]{1,8}){0,3}", sign in "(;|&&|\\|\\||\\||\n|&)",
