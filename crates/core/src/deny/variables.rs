@@ -113,6 +113,7 @@ impl Variables {
                         None => out.extend(["$", name.as_str()]),
                     }
                 }
+                (Some(_), Some(word)) if found.is_instead => out.push_str(word),
                 (Some(values), _) => out.push_str(&values[choice.min(values.len() - 1)]),
                 (None, Some(otherwise)) => out.push_str(otherwise),
                 (None, None) if name != found.name => out.extend(["$", name]),
@@ -140,13 +141,21 @@ struct Expansion<'t> {
     length: usize,
     /// The word of `:-` and its kin.
     otherwise: Option<&'t str>,
+    /// Whether that stands in the place of a value: `:+` and `+`.
+    is_instead: bool,
     /// `${!NAME}`.
     is_indirect: bool,
 }
 
 impl<'t> Expansion<'t> {
     fn read(after: &'t str) -> Self {
-        let plain = |name, length| Self { name, length, otherwise: None, is_indirect: false };
+        let plain = |name, length| Self {
+            name,
+            length,
+            otherwise: None,
+            is_instead: false,
+            is_indirect: false,
+        };
         let none = plain("", 0);
         let Some(inner) = after.strip_prefix('{') else {
             let name = &after[..name_length(after)];
@@ -164,7 +173,8 @@ impl<'t> Expansion<'t> {
         };
         let length = close + 2;
         let Some(operator) = inner.get(name.len()..close) else { return none };
-        let behind_index = operator.strip_prefix('[').and_then(|index| index.split_once(']'));
+        // An index may have one of its own: `${a[b[0]]}`.
+        let behind_index = operator.strip_prefix('[').and_then(|index| index.rsplit_once(']'));
         // As many of its words as one likes: `${NAME[@]:0:2}`.
         let is_part = |part: &str| {
             part.is_empty()
@@ -176,7 +186,10 @@ impl<'t> Expansion<'t> {
             [":-", ":=", ":+", "-", "=", "+"].iter().find_map(|o| operator.strip_prefix(o));
         match (is_whole, otherwise) {
             (true, _) => plain(name, length),
-            (false, Some(_)) => Self { otherwise, ..plain(name, length) },
+            (false, Some(_)) => {
+                let is_instead = operator.trim_start_matches(':').starts_with('+');
+                Self { otherwise, is_instead, ..plain(name, length) }
+            }
             (false, None) => none,
         }
     }

@@ -1,5 +1,7 @@
 //! Work on large messages, off the threads that serve everybody: reading and judging a text of a megabyte takes long.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use keyless_core::{
     Code,
     action::{Action, Deed, TemplateSource},
@@ -36,14 +38,15 @@ impl Weight {
     }
 }
 
-/// Does `work`, among the threads that may be blocked if it is heavy.
+/// Does `work`, among the threads that may be blocked if it is heavy. Should it panic, it is refused: the message that
+/// it is for still gets its answer and its entry.
 pub(super) async fn apart<T: Send + 'static>(
     weight: Weight,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, NlFault> {
     match weight {
         Weight::Heavy => Ok(tokio::task::spawn_blocking(work).await.map_err(|_| Code::Internal)?),
-        Weight::Light => Ok(work()),
+        Weight::Light => Ok(catch_unwind(AssertUnwindSafe(work)).map_err(|_| Code::Internal)?),
     }
 }
 
@@ -64,5 +67,13 @@ mod tests {
         let source = TemplateSource::Path("/etc/hosts".to_owned());
         let file = Action::new(Deed::Template { source, output_path: None });
         assert_eq!(Weight::of_action(&file), Weight::Heavy);
+    }
+
+    #[tokio::test]
+    async fn what_fails_in_itself_is_refused() {
+        for weight in [Weight::Light, Weight::Heavy] {
+            let work = || -> u8 { panic!("a fault of ours") };
+            assert_eq!(apart(weight, work).await.unwrap_err().code(), Code::Internal);
+        }
     }
 }
