@@ -238,7 +238,10 @@ impl Looks {
             let is_told = options.iter().any(|word| is_short(word) && word.contains('s'));
             let argument = argument.filter(|_| !(is_shell(program) && is_told));
             if !has_script && let Some(read) = self.read_by(program, argument, here) {
-                self.script(&read, here.nesting + 1)?;
+                match program.as_str() {
+                    "source" | "." => self.script(&read, here.nesting + 1)?,
+                    _ => self.of_child(&read, &[], here.nesting + 1)?,
+                }
             }
         } else if let Some((_, option)) = interpreter {
             if let Some(read) = self.read_by(program, argument, here) {

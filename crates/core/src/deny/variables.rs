@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use super::views::ENTRY;
+
 /// The longest value that is followed.
 const MAX_VALUE: usize = 1024;
 /// The longest word of `${…}` that is followed: each dollar sign looks for its brace.
@@ -23,6 +25,14 @@ impl Variables {
         let known = [("IFS", " "), ("SHELL", "bash"), ("BASH", "bash")];
         let known = known.map(|(name, value)| (name.to_owned(), vec![value.to_owned()])).into();
         Self { known, references: BTreeMap::new() }
+    }
+
+    /// How much memory a copy takes, about.
+    pub(super) fn size(&self) -> usize {
+        let values = |values: &Vec<String>| values.iter().map(|v| v.len() + ENTRY).sum::<usize>();
+        let known = self.known.iter().map(|(name, each)| name.len() + values(each));
+        let references = self.references.iter().map(|(name, to)| name.len() + to.len() + ENTRY);
+        known.chain(references).sum()
     }
 
     /// Takes in `NAME=VALUE` or `NAME+=VALUE`, whose value has no quotes any more.

@@ -22,6 +22,10 @@ const MAX_BYTES: usize = 8 * 1024 * 1024;
 /// How deep commands may stand in arguments of commands.
 const MAX_NESTING: usize = 8;
 
+/// What an entry of a table takes beside its texts, about.
+pub(super) const ENTRY: usize = 64;
+/// What runs a script in the shell itself.
+const OWN: &[&str] = &["alias", "eval", "trap"];
 /// As many words with patterns, or calls of functions, as are followed in one command or text.
 pub(super) const MAX_PATTERNS: usize = 16;
 /// One look at a text.
@@ -349,11 +353,13 @@ impl Looks {
             }
             let was_guess = self.is_guess;
             self.is_guess |= inside.is_guess;
+            let is_own = words.first().is_some_and(|name| OWN.contains(&name.as_str()));
             for (script, names) in inside.scripts {
-                if let Some((zero, names)) = names.split_first() {
-                    self.variables.set_words(Some(zero), names);
+                if is_own {
+                    self.script(&script, here.nesting + 1)?;
+                } else {
+                    self.of_child(&script, &names, here.nesting + 1)?;
                 }
-                self.script(&script, here.nesting + 1)?;
             }
             self.is_guess = was_guess;
             let is_search =
@@ -368,6 +374,24 @@ impl Looks {
             }
             open.extend(self.fed(&words, here)?.into_iter().map(|command| (command, false)));
         }
+        Some(())
+    }
+
+    /// Looks at a script of another shell, with its words: what it sets is none of this one's.
+    pub(super) fn of_child(
+        &mut self,
+        script: &str,
+        words: &[String],
+        nesting: usize,
+    ) -> Option<()> {
+        let aliases = self.aliases.iter().map(|(name, meant)| name.len() + meant.len() + ENTRY);
+        self.charge(self.variables.size() + aliases.sum::<usize>())?;
+        let before = (self.variables.clone(), self.aliases.clone(), self.folder.clone());
+        if let Some((zero, words)) = words.split_first() {
+            self.variables.set_words(Some(zero), words);
+        }
+        self.script(script, nesting)?;
+        (self.variables, self.aliases, self.folder) = before;
         Some(())
     }
 
