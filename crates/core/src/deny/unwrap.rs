@@ -53,8 +53,12 @@ pub(super) fn inside(words: &[String]) -> Inside {
             of_dotenv(&rest[2..])
         }
         // What a variable or a substitution is may be a shell.
-        unknown if unknown.starts_with(['$', '`']) && rest.iter().any(|word| is_c(word)) => {
-            let mut inside = of_shell(rest, true);
+        unknown if unknown.starts_with(['$', '`']) => {
+            let Some(at) = rest.iter().position(|word| is_shells_c(word)) else {
+                return Inside::default();
+            };
+            let mut inside = of_shell(&rest[at..], true);
+            inside.scripts.retain(|(script, _)| is_more_than_a_word(script));
             for (script, _) in &mut inside.scripts {
                 *script = without_calls(script);
             }
@@ -352,6 +356,18 @@ pub(super) fn is_short(word: &str) -> bool {
 
 pub(super) fn is_c(word: &str) -> bool {
     is_short(word) && word.contains('c') || word == "--command"
+}
+
+/// Whether it is a `-c` that a shell may have, be it among other letters: not that of `tar -czf`.
+fn is_shells_c(word: &str) -> bool {
+    is_c(word)
+        && (word == "--command"
+            || word[1..].bytes().all(|letter| b"abcefhiklmnopstuvx".contains(&letter)))
+}
+
+/// Whether a text may be a command with something to it; a word alone may as well be what is searched for.
+fn is_more_than_a_word(script: &str) -> bool {
+    script.trim().contains(|c: char| c.is_whitespace() || "$`<;&{".contains(c))
 }
 
 fn is_c_or_upper(word: &str) -> bool {
