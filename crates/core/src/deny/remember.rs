@@ -159,7 +159,9 @@ impl Looks {
         let is_said = value.contains("$(") || value.contains('`');
         if !is_said || DECODERS.iter().any(|decoder| value.contains(decoder)) {
             match name.split_once('[') {
-                Some((list, _)) => self.variables.add(list, &value),
+                Some((list, index)) => {
+                    self.variables.add(list, index.trim_end_matches([']', '+']), &value);
+                }
                 None => self.variables.assign(name, &value),
             }
         }

@@ -11,10 +11,15 @@ const MAX_OTHERWISE: usize = 128;
 /// The most values of one variable.
 pub(super) const MAX_VALUES: usize = 64;
 
+/// The most words of a list that are kept in their places.
+const MAX_WORDS: usize = 512;
+
 /// Names and what they may stand for.
 #[derive(Clone, Debug)]
 pub(super) struct Variables {
     known: BTreeMap<String, Vec<String>>,
+    /// The words of lists, each in its place.
+    lists: BTreeMap<String, Vec<String>>,
     /// Names that stand for other names: `declare -n`.
     references: BTreeMap<String, String>,
 }
@@ -24,13 +29,14 @@ impl Variables {
         // Which shell it is does not matter here.
         let known = [("IFS", " "), ("SHELL", "bash"), ("BASH", "bash")];
         let known = known.map(|(name, value)| (name.to_owned(), vec![value.to_owned()])).into();
-        Self { known, references: BTreeMap::new() }
+        Self { known, lists: BTreeMap::new(), references: BTreeMap::new() }
     }
 
     /// How much memory a copy takes, about.
     pub(super) fn size(&self) -> usize {
         let values = |values: &Vec<String>| values.iter().map(|v| v.len() + ENTRY).sum::<usize>();
-        let known = self.known.iter().map(|(name, each)| name.len() + values(each));
+        let known = self.known.iter().chain(&self.lists);
+        let known = known.map(|(name, each)| name.len() + values(each));
         let references = self.references.iter().map(|(name, to)| name.len() + to.len() + ENTRY);
         known.chain(references).sum()
     }
@@ -66,24 +72,58 @@ impl Variables {
         values.truncate(MAX_VALUES);
         let is_name = name.chars().all(|c| c.is_ascii_alphanumeric() || "_@*".contains(c));
         if is_name && !values.is_empty() {
+            self.lists.remove(name);
             self.known.insert(name.to_owned(), values);
         }
     }
 
     /// Takes in the words of a list, `NAME=(…)` or `NAME+=(…)`: all of them, and each.
     pub(super) fn set_list(&mut self, name: &str, words: &str) {
-        if let Some(name) = name.strip_suffix('+') {
-            return self.add(name, words);
+        let Some(words) = self.expanded(words, 0, MAX_VALUE * 4) else { return };
+        let (name, mut list) = match name.strip_suffix('+') {
+            Some(name) => (name, self.take_list(name)),
+            None => (name, Vec::new()),
+        };
+        for word in words.split_whitespace() {
+            // `NAME=([1]=… [0]=…)`.
+            match word.strip_prefix('[').and_then(|word| word.split_once("]=")) {
+                Some((index, word)) => put(&mut list, index, word),
+                None => list.push(word.to_owned()),
+            }
         }
-        let each = words.split_whitespace().map(str::to_owned);
-        self.set(name, std::iter::once(joined(words)).chain(each).collect());
+        self.keep_list(name, list, Vec::new());
     }
 
-    /// Takes in more words of a list: `NAME[…]=VALUE`.
-    pub(super) fn add(&mut self, name: &str, words: &str) {
-        let before = self.known.get(name).and_then(|values| values.first());
-        let all = before.map_or_else(|| words.to_owned(), |before| format!("{before} {words}"));
-        self.set_list(name, &all);
+    /// Takes in one more word of a list: `NAME[INDEX]=VALUE`.
+    pub(super) fn add(&mut self, name: &str, index: &str, word: &str) {
+        let Some(word) = self.expanded(word, 0, MAX_VALUE * 4) else { return };
+        let mut list = self.take_list(name);
+        // With quotes a word of it may be several here, and its place another one.
+        let behind = joined(list.iter().map(String::as_str).chain([word.as_str()]));
+        put(&mut list, index, &word);
+        self.keep_list(name, list, vec![behind]);
+    }
+
+    /// The words of a list; of what was no list, its value.
+    fn take_list(&mut self, name: &str) -> Vec<String> {
+        let value = || self.known.get(name).and_then(|each| each.first()).cloned().into_iter();
+        self.lists.remove(name).unwrap_or_else(|| value().collect())
+    }
+
+    fn keep_list(&mut self, name: &str, mut list: Vec<String>, others: Vec<String>) {
+        list.truncate(MAX_WORDS);
+        let mut left = MAX_VALUE;
+        list.retain(|word| {
+            let is_room = word.len() < left;
+            left -= if is_room { word.len() + 1 } else { 0 };
+            is_room
+        });
+        let all = joined(list.iter().map(String::as_str));
+        let each = list.iter().filter(|word| !word.is_empty()).take(MAX_VALUES).cloned();
+        let others = others.into_iter().filter(|other| *other != all);
+        let values = std::iter::once(all.clone()).chain(others).chain(each).collect();
+        self.set(name, values);
+        self.lists.insert(name.to_owned(), list);
     }
 
     /// The words of a script, function or `set --`: `$0` to `$9`, `$@` and `$*`.
@@ -139,8 +179,19 @@ impl Variables {
     }
 }
 
-fn joined(words: &str) -> String {
-    words.split_whitespace().collect::<Vec<_>>().join(" ")
+fn joined<'w>(words: impl Iterator<Item = &'w str>) -> String {
+    words.flat_map(str::split_whitespace).collect::<Vec<_>>().join(" ")
+}
+
+/// Puts a word into its place of a list, behind all others where that is not plain.
+fn put(list: &mut Vec<String>, index: &str, word: &str) {
+    match index.parse::<usize>() {
+        Ok(index) if index < MAX_VALUES => {
+            list.resize(list.len().max(index + 1), String::new());
+            list[index] = word.to_owned();
+        }
+        _ => list.push(word.to_owned()),
+    }
 }
 
 /// What stands after a dollar sign.
