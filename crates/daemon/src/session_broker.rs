@@ -374,6 +374,10 @@ impl Broker for SessionBroker {
         })
     }
 
+    fn check(&self) -> Result<(), Error> {
+        self.log.check()
+    }
+
     fn record(&self, event: Event) -> Result<(), Error> {
         self.log.check()?;
         if let Some(telemetry) = &self.telemetry {

@@ -169,6 +169,8 @@ impl Lane {
         let request = self.judge_cleartext(scheme, &authority, subject, request)?;
         let (pinned, as_of) = self.pin(scheme, &authority, subject).await?;
         let table = self.session.table();
+        // One that needs no value asks the broker for nothing else.
+        self.session.check_log()?;
         // Before anything is released to it: what was is on record when it is over.
         let account = Account::open(&self.engine, &self.session, Arc::clone(subject));
         let (identity, request) =

@@ -58,6 +58,11 @@ pub trait Broker: Send + Sync + 'static {
         Box::pin(async { false })
     }
 
+    /// Whether what a request will come to can be put on record. Fails when the log can't be written; then none may begin.
+    fn check(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
     /// Records something that needs no value: a tunnel, a refusal, a denial. Fails when the log
     /// can't be written; then nothing may pass.
     fn record(&self, event: Event) -> Result<(), Error>;

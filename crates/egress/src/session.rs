@@ -228,6 +228,10 @@ impl Session {
         self.broker.finished(finished);
     }
 
+    pub(crate) fn check_log(&self) -> Result<(), Error> {
+        self.broker.check()
+    }
+
     pub(crate) fn record(&self, event: Event) -> Result<(), Error> {
         self.broker.record(event)
     }

@@ -458,6 +458,27 @@ fn no_change_of_a_secret_goes_unrecorded() {
     world.keyless(&["audit", "verify"]).run().ok();
 }
 
+/// What it would come to is owed to the log, which could pile up for as long as it fails.
+#[test]
+fn without_a_log_no_request_goes_out_without_a_secret_either() {
+    let mut world = World::with_token();
+    let origin = world.origin(ALLOWED);
+    world.sqlite(
+        "CREATE TRIGGER full BEFORE INSERT ON audit WHEN NEW.entry LIKE '%\"action\":\"egress\"%' \
+         BEGIN SELECT raise(ABORT, 'no'); END",
+    );
+    let script = format!(
+        "curl -sS -o /dev/null -w '%{{http_code}}\\n' https://{ALLOWED}/one; sleep 1; \
+         curl -si https://{ALLOWED}/two"
+    );
+    let text = world.agent_sh(&script).run().text();
+    let (first, second) = text.split_once('\n').unwrap();
+    assert_eq!(first, "200");
+    assert!(second.starts_with("HTTP/1.1 503") || second.starts_with("HTTP/2 503"), "{second}");
+    assert!(second.contains("audit_unavailable"), "{second}");
+    assert_eq!(origin.requests().len(), 1);
+}
+
 /// Whichever way an entry comes to be: with the vault open or not, and past the writer that most go by.
 #[test]
 fn each_entry_says_which_profile_rules() {

@@ -101,7 +101,7 @@ impl UnderWay {
             ..Detail::default()
         };
         draft.secrets_used = uses.secrets;
-        // While the log can't be written nothing is released, so those that it is owed are few.
+        // While the log can't be written no request begins, so those that it is owed are few.
         log.owe(draft);
     }
 }
