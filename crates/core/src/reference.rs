@@ -3,7 +3,7 @@
 //! `A-Z` folds to `a-z`; `_`, `.` and a `/` inside a name fold to `-`, so `github/API_TOKEN` finds
 //! `team/github/api-token`. Placeholder syntax (`{{nl:…}}`) is not read here. Source: design.md, section 2.
 
-use std::fmt;
+use std::{collections::HashMap, fmt};
 
 use crate::{SecretPath, action::ActionContext};
 
@@ -133,6 +133,51 @@ impl Reference {
     }
 }
 
+/// References that are as short as they can be, each of which means one of some paths and no other of them.
+#[derive(Clone, Debug)]
+pub struct ShortReferences {
+    /// How many of the paths each text, folded, may mean.
+    meant: HashMap<String, usize>,
+}
+
+impl ShortReferences {
+    /// Counts once what each path may be called, so that none has to be compared with all others.
+    pub fn among<'a>(paths: impl IntoIterator<Item = &'a SecretPath>) -> Self {
+        let mut meant = HashMap::new();
+        for path in paths {
+            let [project, environment, category, name] =
+                [path.project(), path.environment(), path.category(), path.name()].map(fold);
+            let mut called = [
+                format!("{project}-{environment}-{category}-{name}"),
+                format!("{project}-{environment}-{name}"),
+                format!("{project}-{category}-{name}"),
+                format!("{category}-{name}"),
+                name,
+            ];
+            called.sort_unstable();
+            for (at, one) in called.iter().enumerate() {
+                if at == 0 || called[at - 1] != *one {
+                    *meant.entry(one.clone()).or_default() += 1;
+                }
+            }
+        }
+        Self { meant }
+    }
+
+    /// The shortest reference to one of the paths: the whole path where nothing shorter will do.
+    pub fn to(&self, path: &SecretPath) -> String {
+        let (project, category, name) = (path.project(), path.category(), path.name());
+        let means_it = |text: &String| {
+            Reference::parse(text).is_ok_and(|reference| {
+                let is_one = self.meant.get(&reference.folded.join("-")) == Some(&1);
+                is_one && reference.fits(path)
+            })
+        };
+        let short = [format!("{category}/{name}"), format!("{project}/{category}/{name}")];
+        short.into_iter().find(means_it).unwrap_or_else(|| path.to_string())
+    }
+}
+
 impl fmt::Display for Reference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.written)
@@ -168,6 +213,41 @@ mod tests {
             assert_eq!(reference.resolve(&paths), Resolution::One(&paths[0]), "{text}");
             assert_eq!(reference.as_written(), text);
         }
+    }
+
+    #[test]
+    fn short_references_mean_their_paths_alone() {
+        let paths = [
+            "t/api/token",
+            "u/api/token",
+            "t/prod/api/token",
+            "t/x/api-token",
+            "t/x/token",
+            "t/api/x-y",
+            "t/api/x/y",
+            "api/t/token",
+            "t/db/key",
+            "t/prod/db/key",
+        ];
+        let paths = paths.map(|text| SecretPath::parse(text).unwrap());
+        let short = ShortReferences::among(&paths);
+        for path in &paths {
+            let text = short.to(path);
+            let found = Reference::parse(&text).unwrap();
+            assert_eq!(found.resolve(&paths), Resolution::One(path), "{text}");
+        }
+        assert_eq!(short.to(&paths[4]), "x/token");
+    }
+
+    /// Each compared with all others would take minutes here.
+    #[test]
+    fn thousands_of_short_references_are_found_soon() {
+        let path = |index: usize| SecretPath::parse(&format!("t/api/token-{index}")).unwrap();
+        let paths: Vec<SecretPath> = (0..20_000).map(path).collect();
+        let begun = std::time::Instant::now();
+        let short = ShortReferences::among(&paths);
+        assert!(paths.iter().all(|path| short.to(path) == format!("api/{}", path.name())));
+        assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 use keyless_core::{
-    ActionType, Code, Reference, Resolution, SafeText, SecretPath,
+    ActionType, Code, SafeText, SecretPath, ShortReferences,
     action::{Action, Deed, DelegationScope, TemplateSource},
     audit::{self, Target},
     grant::{Categories, SecretPattern},
@@ -74,13 +74,13 @@ impl NlService {
             }
         }
         // For one type of action there may be fewer, of whom a reference means the same one.
-        let paths: Vec<&SecretPath> = all.iter().map(|(secret, _)| &secret.path).collect();
+        let short = ShortReferences::among(all.iter().map(|(secret, _)| &secret.path));
         let asked = all.iter().filter(|(secret, _)| secret.path.as_str().starts_with(scope));
         let listed: Vec<Value> = asked
             .map(|(secret, kinds)| {
                 json!({
                     "name": secret.path.as_str(),
-                    "reference": format!("{{{{nl:{}}}}}", reference_to(&secret.path, &paths)),
+                    "reference": format!("{{{{nl:{}}}}}", short.to(&secret.path)),
                     "action_types": kinds,
                     "bound_to_hosts": secret.metadata.egress.is_some(),
                 })
@@ -188,18 +188,6 @@ fn named(text: &str) -> Result<Vec<SecretPattern>, NlFault> {
         })
     });
     patterns.collect()
-}
-
-/// The shortest reference that means this secret and no other of these.
-fn reference_to(path: &SecretPath, among: &[&SecretPath]) -> String {
-    let (project, category, name) = (path.project(), path.category(), path.name());
-    let means_it = |text: &String| {
-        let reference = Reference::parse(text);
-        let found = reference.as_ref().map(|one| one.resolve(among.iter().copied()));
-        found == Ok(Resolution::One(path))
-    };
-    let short = [format!("{category}/{name}"), format!("{project}/{category}/{name}")];
-    short.into_iter().find(means_it).unwrap_or_else(|| path.to_string())
 }
 
 /// An action of this type that says no more than the secret that it would use.
