@@ -24,6 +24,8 @@ use crate::broker::plain_entry;
 
 /// Rotations in one answer.
 const MAX_ROTATIONS: u32 = 100;
+/// References and patterns that they may be asked for by.
+const MAX_NAMED: usize = 64;
 /// How far back they are told.
 const ROTATIONS_KEPT: SignedDuration = SignedDuration::from_hours(30 * 24);
 
@@ -154,9 +156,11 @@ impl NlService {
                 caller.aid.covers(*kind, one, &categories).is_ok()
                     && grants.names(&caller.aid, *kind, &subject, &categories)
             };
-            let forms = subject.forms(&categories);
-            let wanted = asked.as_ref().is_none_or(|asked| asked.iter().any(|p| p.matches(&forms)));
-            if wanted && ActionType::ALL.iter().any(may) {
+            let is_wanted = || {
+                let forms = subject.forms(&categories);
+                asked.as_ref().is_none_or(|asked| asked.iter().any(|one| one.matches(&forms)))
+            };
+            if ActionType::ALL.iter().any(may) && is_wanted() {
                 let mut event = told(&self.vault, &entry, self.grace.full).await;
                 event.insert("rotated_at".to_owned(), entry.timestamp.into());
                 events.push(event);
@@ -178,6 +182,11 @@ impl NlService {
 
 /// The secrets that a question is about, as references and patterns with commas between them.
 fn named(text: &str) -> Result<Vec<SecretPattern>, NlFault> {
+    if text.split(',').nth(MAX_NAMED).is_some() {
+        let words = SafeText::words("secrets has ").and(MAX_NAMED);
+        let words = words.and(" references and patterns at most: ask for wider ones");
+        return Err(NlFault::new(Code::MessageMalformed, words));
+    }
     let parts = text.split(',').map(str::trim);
     let patterns = parts.map(|part| {
         SecretPattern::parse(part).map_err(|_| {

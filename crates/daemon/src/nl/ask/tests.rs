@@ -186,7 +186,9 @@ async fn rotations_are_asked_for_by_references_and_patterns() {
         assert_eq!(asked(both).await.unwrap().len(), 2, "{both}");
     }
     assert_eq!(asked("u/**").await, Ok(Vec::new()));
-    for none in ["", "api/token,", "api token"] {
+    let many = |count: usize| vec!["api/token"; count].join(",");
+    assert_eq!(asked(&many(64)).await.unwrap().len(), 1);
+    for none in ["", "api/token,", "api token", &many(65)] {
         assert_eq!(asked(none).await, Err(Code::MessageMalformed), "{none}");
     }
 }
