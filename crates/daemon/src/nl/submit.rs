@@ -143,7 +143,8 @@ impl NlService {
         action: &Action,
         course: &mut Course,
     ) -> Result<(), NlFault> {
-        self.guard.check_unsaid(action)?;
+        let (guard, unsaid) = (Arc::clone(&self.guard), action.clone());
+        apart(Weight::of_action(action), move || guard.check_unsaid(&unsaid)).await??;
         self.may_act(caller).await?;
         let Allowed { meant, allowance, .. } = self.allowed(caller, action, course).await?;
         course.grants = allowance.grants().iter().map(ToString::to_string).collect();
