@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use keyless_core::{Code, Error, SafeText};
+use keyless_core::{Code, Error, SafeText, maybe_whole};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
@@ -95,6 +95,7 @@ pub(super) struct ExecuteAction {
     /// Why, for the person and the log.
     purpose: Option<String>,
     /// How long it may take, 1000 to 600000; 30000 when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "maybe_whole")]
     timeout_ms: Option<u64>,
     /// Whether it is only checked.
     dry_run: Option<bool>,
@@ -148,6 +149,7 @@ pub(super) struct RegisterAgent {
     /// The secrets that may ever be: `projects`, `environments`, and `categories` and `secret_patterns` if you like.
     scope: Option<Map<String, Value>>,
     /// How long it lives at most; 12 when absent, and no longer than you.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "maybe_whole")]
     requested_ttl_hours: Option<u32>,
     /// Where it runs, as words of your own.
     session_context: Option<BTreeMap<String, String>>,
@@ -186,8 +188,10 @@ pub(super) struct QueryAudit {
     /// Only of one machine.
     platform: Option<String>,
     /// Which page; 1 when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "maybe_whole")]
     page: Option<u32>,
     /// Entries on it, 100 at most; 50 when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "maybe_whole")]
     page_size: Option<u32>,
 }
 
@@ -207,5 +211,26 @@ impl Arguments for ExecuteAction {
         let shown = token.map(|token| Map::from_iter([("token_id".to_owned(), token)]));
         let shown = shown.map(|shown| ("delegation".to_owned(), Value::Object(shown)));
         shown.into_iter().chain([("action".to_owned(), Value::Object(members))]).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn whole_numbers_are_taken_however_they_are_written() {
+        let page = json!({ "page": 2.0, "page_size": null });
+        let asked: QueryAudit = serde_json::from_value(page).unwrap();
+        assert_eq!((asked.page, asked.page_size), (Some(2), None));
+        let action = json!({ "type": "exec", "purpose": "x", "timeout_ms": 10000.0 });
+        let asked: ExecuteAction = serde_json::from_value(action).unwrap();
+        assert_eq!(asked.timeout_ms, Some(10_000));
+        assert!(serde_json::from_value::<QueryAudit>(json!({ "page": 1.5 })).is_err());
+        let schema = schemars::schema_for!(QueryAudit);
+        let page = schema.pointer("/properties/page").unwrap();
+        assert_eq!((page.get("default"), &page["type"]), (None, &json!(["integer", "null"])));
     }
 }
