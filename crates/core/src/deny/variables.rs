@@ -188,7 +188,7 @@ fn put(list: &mut Vec<String>, index: &str, word: &str) {
     match index.parse::<usize>() {
         Ok(index) if index < MAX_VALUES => {
             list.resize(list.len().max(index + 1), String::new());
-            list[index] = word.to_owned();
+            word.clone_into(&mut list[index]);
         }
         _ => list.push(word.to_owned()),
     }
