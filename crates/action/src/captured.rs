@@ -12,7 +12,7 @@ use tokio::{
 };
 use zeroize::Zeroizing;
 
-use crate::ports::{Exit, Process, Running};
+use crate::ports::{Exit, Process, Running, WentOut};
 
 /// How much is read at a time. All of it is wiped in the end, however short the output was.
 const CHUNK: usize = 16 << 10;
@@ -41,6 +41,8 @@ pub(crate) struct Ended {
     pub(crate) exit: Exit,
     pub(crate) end: End,
     pub(crate) at: Timestamp,
+    /// What may be in what it has said, beside what has entered it.
+    pub(crate) went_out: Vec<WentOut>,
 }
 
 /// What ended it.
@@ -141,7 +143,8 @@ pub(crate) async fn run_to_end(
             return Err(Error::new(Code::Internal));
         }
     }
-    Ok(Ended { captured, exit, end, at: Timestamp::now() })
+    let went_out = process.went_out();
+    Ok(Ended { captured, exit, end, at: Timestamp::now(), went_out })
 }
 
 /// Asks everything in the jail to end, and ends it when it does not.
@@ -211,6 +214,10 @@ mod tests {
         fn wait(&self) -> BoxFuture<'_, Exit> {
             async { Exit::Code(0) }.boxed()
         }
+
+        fn went_out(&self) -> Vec<WentOut> {
+            Vec::new()
+        }
     }
 
     #[tokio::test]
@@ -243,6 +250,10 @@ mod tests {
 
         fn wait(&self) -> BoxFuture<'_, Exit> {
             std::future::pending().boxed()
+        }
+
+        fn went_out(&self) -> Vec<WentOut> {
+            Vec::new()
         }
     }
 

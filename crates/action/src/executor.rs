@@ -6,7 +6,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use keyless_core::{
-    Code, Destination, Error, Handle, SafeText,
+    Code, Destination, Error, Handle, SafeText, SecretPath,
     action::{Action, ActionResult, ActionType, Status},
     grant::PermissionRef,
     nl_message::Profile,
@@ -20,7 +20,7 @@ use crate::{
     commands::{Prepared, check, prepare, render},
     kept::{Kept, Rendered, Shelf},
     material::Materials,
-    ports::{Berth, Entrusted, Exit, Known, Release, Standing},
+    ports::{Berth, Entrusted, Exit, Known, Release, Standing, WentOut},
     sdk::{BoundTo, Databases, Draft, Http, Providers, call, withhold},
 };
 
@@ -342,7 +342,8 @@ impl Executor {
         self.remember(known);
         let running = berth.start(command).await?;
         let bounds = self.bounds(work);
-        let ended = run_to_end(running, input, &bounds).await?;
+        let mut ended = run_to_end(running, input, &bounds).await?;
+        self.remember(named(std::mem::take(&mut ended.went_out), &work.secrets));
         let mut outcome = self.cleaned(ended, bounds.time).await?;
         let mut cleaner = self.cleaner();
         outcome.warnings = warnings.iter().map(|warning| cleaner.text(warning)).collect();
@@ -364,7 +365,7 @@ impl Executor {
     }
 
     async fn cleaned(&self, ended: Ended, time: Duration) -> Result<Outcome, Error> {
-        let Ended { captured, exit, end, at } = ended;
+        let Ended { captured, exit, end, at, .. } = ended;
         let report = report(exit, end, time);
         if end == End::Overflow {
             let mut outcome = Outcome::failed(Code::OutputTooLarge.into());
@@ -458,6 +459,15 @@ pub fn withheld_in_words(places: &[String]) -> Option<String> {
     };
     (!places.is_empty())
         .then(|| format!("withheld, since it looks like a credential: {named}{more}"))
+}
+
+/// Values that have gone out, as the agent knows them: by what it wrote, or by the path where a server has minted one.
+fn named(values: Vec<WentOut>, secrets: &[Entrusted]) -> Vec<Known> {
+    let name = |path: &SecretPath| {
+        let written = secrets.iter().find(|secret| secret.path == *path);
+        written.map_or(path.as_str(), |secret| secret.handle.as_written()).to_owned()
+    };
+    values.into_iter().map(|WentOut { path, value }| Known { name: name(&path), value }).collect()
 }
 
 fn report(exit: Exit, end: End, time: Duration) -> ExitReport {

@@ -37,7 +37,7 @@ pub use kept::{Kept, SECURE_DIRECTORY};
 /// What the broker implements.
 pub use ports::{
     Berth, Command, Edition, Entrusted, Entry, Exchanged, Exit, File, Known, Process, Reach,
-    Release, Released, Running, Standing,
+    Release, Released, Running, Standing, WentOut,
 };
 /// Services that are called with a credential.
 pub use sdk::{Answer, BoundTo, Call, Databases, Http, ProviderFault, Providers};

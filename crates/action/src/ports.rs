@@ -173,6 +173,19 @@ pub trait Process: Send + Sync {
 
     /// Waits for the end of the process; the others have ended by then.
     fn wait(&self) -> BoxFuture<'_, Exit>;
+
+    /// The values that have gone out in place of placeholders so far: what was sent to one host may come back from
+    /// another, or in another form than its own host is known to send.
+    fn went_out(&self) -> Vec<WentOut>;
+}
+
+/// A value that has gone out in place of a placeholder.
+#[derive(Clone)]
+pub struct WentOut {
+    /// Whose it is.
+    pub path: SecretPath,
+    /// The value.
+    pub value: Zeroizing<Vec<u8>>,
 }
 
 /// How a command ended.

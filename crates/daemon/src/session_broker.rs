@@ -10,6 +10,7 @@
 
 mod deciding;
 mod leases;
+mod outgoing;
 mod under_way;
 
 use std::{
@@ -28,6 +29,7 @@ use keyless_egress::{Broker, Event, Finished, Kept, Minted, Recording, Released,
 use keyless_store::AuditLog;
 use uuid::Uuid;
 
+pub(crate) use self::outgoing::Outgoing;
 use self::{
     deciding::deciding_setting,
     leases::{Epoch, Lease, Leases},
@@ -59,6 +61,7 @@ pub(crate) struct SessionBroker {
     minted: MintedTokens,
     under_way: UnderWay,
     telemetry: Option<Telemetry>,
+    outgoing: Option<Arc<Outgoing>>,
 }
 
 /// A value that may be used, which is not on record yet.
@@ -74,8 +77,13 @@ impl SessionBroker {
         let (agent, gate) = (Arc::new(agent), Arc::new(NobodyToAsk));
         let (leases, minted) = (Leases::default(), MintedTokens::default());
         let under_way = UnderWay::default();
-        let (caution, telemetry) = (Caution::default(), None);
-        Self { values, log, agent, gate, caution, leases, minted, under_way, telemetry }
+        let (caution, telemetry, outgoing) = (Caution::default(), None, None);
+        Self { values, log, agent, gate, caution, leases, minted, under_way, telemetry, outgoing }
+    }
+
+    /// Keeps what it releases there as well.
+    pub(crate) fn noting(self, outgoing: Arc<Outgoing>) -> Self {
+        Self { outgoing: Some(outgoing), ..self }
     }
 
     /// Tells these as well.
@@ -195,6 +203,9 @@ impl SessionBroker {
         let permit = permit(&self.log, draft, PermitLife::AtOnce).await?;
         let until = permit.until();
         let released = Arc::new(Released::new(value, permit, uptime));
+        if let Some(outgoing) = &self.outgoing {
+            outgoing.note(&path, released.open()?);
+        }
         if policy != ApproveOnUse::PerCall {
             let lease = Lease::new(Arc::clone(&released), until, epoch);
             self.leases.put(path, request.authority.clone(), lease, uptime());

@@ -10,7 +10,7 @@ use zeroize::Zeroizing;
 
 use super::*;
 use crate::{
-    ports::{Command, Edition, Entry, Released, Running},
+    ports::{Command, Edition, Entry, Process, Released, Running},
     sdk::{Answer, Call, Databases},
 };
 
@@ -174,4 +174,44 @@ fn a_fault_is_cleaned_like_any_output() {
     let value = Zeroizing::new(VALUE.as_bytes().to_vec());
     executor.remember(vec![Known { name: "db/PASSWORD".to_owned(), value }]);
     assert_eq!(fault(), Error::new(Code::IsolationFailed));
+}
+
+/// Says what another host has sent it: a value that went out in place of its placeholder.
+struct Returning;
+
+impl Berth for Returning {
+    fn start(self: Box<Self>, _: Command) -> BoxFuture<'static, Result<Running, Error>> {
+        let said = format!("it is {VALUE}, or {}", VALUE.chars().rev().collect::<String>());
+        Box::pin(async move {
+            Ok(Running {
+                input: Box::new(tokio::io::sink()),
+                output: Box::new(std::io::Cursor::new(said.into_bytes())),
+                errors: Box::new(tokio::io::empty()),
+                process: Box::new(Self),
+            })
+        })
+    }
+}
+
+impl Process for Returning {
+    fn terminate(&self) {}
+
+    fn kill(&self) {}
+
+    fn wait(&self) -> BoxFuture<'_, Exit> {
+        async { Exit::Code(0) }.boxed()
+    }
+
+    fn went_out(&self) -> Vec<WentOut> {
+        let path = SecretPath::parse("team/api/token").unwrap();
+        vec![WentOut { path, value: Zeroizing::new(VALUE.as_bytes().to_vec()) }]
+    }
+}
+
+#[tokio::test]
+async fn a_value_that_went_out_in_place_of_a_placeholder_does_not_come_back() {
+    let outcome = executor().run(&Work::idle(), Some(Box::new(Returning)), &Chatty).await;
+    let said = outcome.result.unwrap().stdout.unwrap();
+    assert!(said.starts_with("it is [REDACTED:team/api/token"), "{said}");
+    assert!(!said.contains(&VALUE.chars().rev().collect::<String>()), "{said}");
 }

@@ -7,7 +7,8 @@ mod aws_services;
 
 use std::{fs, thread};
 
-use keyless_testkit::Handler;
+use http::StatusCode;
+use keyless_testkit::{Handler, reply};
 use serde_json::{Value, json};
 
 use crate::{
@@ -95,6 +96,25 @@ fn a_bound_secret_enters_as_a_placeholder_and_arrives_as_its_value() {
     assert!(text.starts_with("200\nkloak_"), "{text}");
     world.assert_received(&origin);
     world.assert_received_placeholder_only(&foreign);
+}
+
+/// The host where it belongs is known to send it back in some forms; another one, or a form that nobody expects, is not.
+#[test]
+fn a_bound_value_that_comes_back_another_way_is_taken_out() {
+    let mut world = World::with_token();
+    let turned: String = world.canary.value().chars().rev().collect();
+    let says = |said: String| {
+        Handler::new(move |_| std::future::ready(reply(StatusCode::OK, said.clone())))
+    };
+    let value = world.canary.value().to_owned();
+    let _origins =
+        [world.origin_of(ALLOWED, says(turned.clone())), world.origin_of(EVIL, says(value))];
+    let template = format!(
+        "curl -sS -H 'X: {{{{nl:api/TOKEN}}}}' https://{ALLOWED}/; echo; curl -sSk https://{EVIL}/"
+    );
+    let text = exec(&world, &[], &template).ok();
+    assert!(!text.contains(&turned), "{text}");
+    assert!(text.contains("[REDACTED:api/TOKEN]"), "{text}");
 }
 
 #[test]
@@ -235,13 +255,6 @@ fn a_value_that_is_too_short_to_be_found_is_said_to_be() {
     let world = World::with_store();
     let add = ["secret", "add", "team/db/pin", "--value-stdin", "--allow-weak"];
     let added = world.keyless(&add).stdin("abc").run();
-    added.ok();
-    assert!(added.errors().contains("under 4 bytes is not looked for"), "{}", added.errors());
-    // What is looked for is the password, and not the address that it was given in.
-    let form = ["--env-form", "postgres://app:{}@db.example.com/shop", "--env", "SHOP_DB"];
-    let add = ["secret", "add", "team/shop/db", "--value-stdin", "--allow-weak"];
-    let whole = "postgres://app:abc@db.example.com/shop";
-    let added = world.keyless(&[&add[..], &form].concat()).stdin(whole).run();
     added.ok();
     assert!(added.errors().contains("under 4 bytes is not looked for"), "{}", added.errors());
     let seen = exec(&world, &["--json"], "cat <<E\n{{nl:db/pin}}\nE");

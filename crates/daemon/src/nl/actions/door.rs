@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use keyless_action::{Exchanged, Reach};
+use keyless_action::{Exchanged, Reach, WentOut};
 use keyless_core::{Destination, Error, SessionKey, audit::Agent};
 use keyless_egress::{Engine, Session, SessionSecret, SessionSpec};
 use keyless_guest::{Carrier, Target};
@@ -14,7 +14,7 @@ use crate::{
     broker::{Broker, Wanted, minted_slots, session_id, session_secret},
     caution::Caution,
     run::EngineCarrier,
-    session_broker::SessionBroker,
+    session_broker::{Outgoing, SessionBroker},
     withdrawal::Follower,
 };
 
@@ -24,6 +24,7 @@ pub(super) struct Door {
     session: Arc<Session>,
     trust_pem: String,
     only: Option<Vec<Destination>>,
+    outgoing: Arc<Outgoing>,
     following: AbortHandle,
 }
 
@@ -47,7 +48,9 @@ impl Door {
         let values = Arc::new(AtVersions { inner, vault, versions });
         let session_broker = SessionBroker::new(values, broker.log().clone(), agent.clone());
         let gate = Arc::clone(broker.requests()) as _;
-        let session_broker = Arc::new(session_broker.asking(gate, Caution::default()));
+        let outgoing = Arc::<Outgoing>::default();
+        let session_broker = session_broker.asking(gate, Caution::default());
+        let session_broker = Arc::new(session_broker.noting(Arc::clone(&outgoing)));
         let key = || SessionKey::from_random(*key);
         let mut secrets: Vec<SessionSecret> =
             chosen.iter().filter_map(|secret| session_secret(secret, &key())).collect();
@@ -70,7 +73,12 @@ impl Door {
         };
         let trust_pem = broker.door().trust_pem(&session);
         let following = tokio::spawn(follower.follow()).abort_handle();
-        Ok(Some(Self { engine, session, trust_pem, only: reach.only, following }))
+        Ok(Some(Self { engine, session, trust_pem, only: reach.only, outgoing, following }))
+    }
+
+    /// The values that have gone out through it.
+    pub(super) fn went_out(&self) -> Vec<WentOut> {
+        self.outgoing.so_far()
     }
 
     /// What the programs inside have to trust, PEM.

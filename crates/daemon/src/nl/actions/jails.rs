@@ -15,7 +15,7 @@ use std::{
 };
 
 use futures_util::future::BoxFuture;
-use keyless_action::{Berth, Command, Exit, Process, Running, SECURE_DIRECTORY};
+use keyless_action::{Berth, Command, Exit, Process, Running, SECURE_DIRECTORY, WentOut};
 use keyless_core::{Code, Error, SafeText, audit::Agent};
 use keyless_guest::{Funnel, Sockets};
 use keyless_jail::{
@@ -152,7 +152,7 @@ impl Means {
         let process = JailedAction {
             process: Arc::new(process),
             serving,
-            _door: door,
+            door,
             standby: Arc::clone(&machine.standby),
         };
         Ok(Running {
@@ -299,7 +299,7 @@ fn inherited(view: &View) -> Vec<Variable> {
 struct JailedAction {
     process: Arc<JailProcess>,
     serving: Option<AbortHandle>,
-    _door: Option<Door>,
+    door: Option<Door>,
     standby: Arc<Standby>,
 }
 
@@ -322,6 +322,10 @@ impl Process for JailedAction {
                 Err(_) => Exit::Signal(signal_hook::consts::SIGKILL),
             }
         })
+    }
+
+    fn went_out(&self) -> Vec<WentOut> {
+        self.door.as_ref().map_or_else(Vec::new, Door::went_out)
     }
 }
 
