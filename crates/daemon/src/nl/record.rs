@@ -41,7 +41,7 @@ pub(crate) struct Account {
 }
 
 /// How an action ended.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct End {
     /// Why not, if not.
     pub(crate) code: Option<Code>,
@@ -62,12 +62,32 @@ pub(crate) struct End {
 }
 
 impl Account {
-    /// Writes the end down and gives the entry's name, `aud_…`; done when it is on disk.
+    /// Writes the end down and gives the entry's name, `aud_…`; done when it is on disk. Of what has run the entry is left to
+    /// the log where that can't be written now, though the agent is told nothing of what came of it.
     pub(crate) async fn close(&self, end: End) -> Result<String, Error> {
-        if end.redacted_count > 0 {
-            // A value in an output is an incident of its own (NL-2.6.7).
-            self.log.append(self.incident(&end)).await?;
+        let again = end.used.then(|| end.clone());
+        let (mut written, mut last) = (0, Err(Code::Internal.into()));
+        for draft in self.drafts(end) {
+            last = self.log.append(draft).await;
+            if last.is_err() {
+                break;
+            }
+            written += 1;
         }
+        if let (Err(_), Some(end)) = (&last, again) {
+            self.drafts(end).into_iter().skip(written).for_each(|draft| self.log.owe(draft));
+        }
+        last.map(|recorded| format!("aud_{}", recorded.sequence()))
+    }
+
+    /// The entries about its end, of which the last is its own.
+    fn drafts(&self, end: End) -> Vec<Draft> {
+        // A value in an output is an incident of its own (NL-2.6.7).
+        let incident = (end.redacted_count > 0).then(|| self.incident(&end));
+        incident.into_iter().chain([self.ending(end)]).collect()
+    }
+
+    fn ending(&self, end: End) -> Draft {
         let outcome = outcome(end.code);
         let action = match (outcome, self.kind) {
             (Outcome::Denied, _) => Action::Denied,
@@ -89,8 +109,7 @@ impl Account {
         draft.detail.note = end.note;
         draft.error_code = end.code;
         draft.secrets_used = if end.used { end.about } else { Vec::new() };
-        let recorded = self.log.append(draft).await?;
-        Ok(format!("aud_{}", recorded.sequence()))
+        draft
     }
 
     fn incident(&self, end: &End) -> Draft {
