@@ -300,7 +300,11 @@ impl NlService {
         account: &Account,
         course: &mut Course,
     ) -> Result<Done, NlFault> {
-        let action = self.guarded(action).await?;
+        let handles = action.handles().unwrap_or_default();
+        let action = match self.guarded(action).await {
+            Ok(action) => action,
+            Err(fault) => return Err(self.bait_among(&handles, course).await.unwrap_or(fault)),
+        };
         let is_handed_on = matches!(action.deed, Deed::Delegate { .. });
         // Before it is judged: what it may do is asked when its turn has come.
         if !action.dry_run && !is_handed_on {
@@ -402,10 +406,30 @@ impl NlService {
             _ => Vec::new(),
         };
         let judging = move || {
-            with_text(&mut action, hidden)?;
-            guard.check_action(&action).map(|()| action)
+            let path = with_text(&mut action, hidden)?;
+            match (guard.check_action(&action), path) {
+                (Ok(()), _) => Ok(action),
+                (Err(fault), None) => Err(fault),
+                // The file's text is none of the agent's: it may have more in it than what the rule is about.
+                (Err(fault), Some(path)) => Err(fault.with("blocked_action", path)),
+            }
         };
         apart(weight, judging).await?
+    }
+
+    /// What is said of an action in place of why it was stopped, where it names bait and no other secret by that name.
+    async fn bait_among(&self, handles: &[Handle], course: &mut Course) -> Option<NlFault> {
+        let secrets = self.vault.list().await.ok()?;
+        let (bait, real): (Vec<_>, Vec<_>) =
+            secrets.iter().partition(|secret| secret.metadata.honeypot);
+        let view = |visible| {
+            let (vault, kind) = (&*self.vault, ActionType::Exec);
+            View { vault, visible, places: Vec::new(), context: None, kind }
+        };
+        let (bait, real) = (view(bait), view(real));
+        let named = handles.iter().find(|one| !real.finds(one) && bait.finds(one))?;
+        course.about = bait.path_of(named).cloned().into_iter().collect();
+        Some(Code::HoneypotTouched.into())
     }
 
     /// Finds the secrets and asks the grants about them.
@@ -649,13 +673,14 @@ fn template(action: &mut Action) -> Option<&mut TemplateSource> {
     }
 }
 
-/// A template's file is read here, by the rights that everybody has, and not from what is `hidden`.
-fn with_text(action: &mut Action, hidden: Vec<PathBuf>) -> Result<(), NlFault> {
-    let Some(source) = template(action) else { return Ok(()) };
-    if let TemplateSource::Path(path) = source {
-        *source = TemplateSource::Inline(file::read(path, &Hidden::with(hidden))?);
-    }
-    Ok(())
+/// A template's file is read here, by the rights that everybody has, and not from what is `hidden`. Gives its path.
+fn with_text(action: &mut Action, hidden: Vec<PathBuf>) -> Result<Option<String>, NlFault> {
+    let Some(source) = template(action) else { return Ok(None) };
+    let TemplateSource::Path(path) = source else { return Ok(None) };
+    let text = file::read(path, &Hidden::with(hidden))?;
+    let path = std::mem::take(path);
+    *source = TemplateSource::Inline(text);
+    Ok(Some(path))
 }
 
 #[cfg(test)]

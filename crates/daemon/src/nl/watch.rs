@@ -62,7 +62,10 @@ impl NlService {
         let fault = fault.filter(|fault| !account.is_dry_run || is_bait(fault));
         seen.extend(fault.iter().flat_map(|fault| of_fault(fault.code(), category(fault), now)));
         if seen.is_empty() {
-            return Ok(None);
+            // What an agent had under way when it turned red stays here.
+            let is_red =
+                course.ran && self.detection.band(&caller.sender().instance_id).await? >= Band::Red;
+            return Ok(is_red.then(|| Code::ThreatTooHigh.into()));
         }
         // Who does what another one's message says has not chosen it, and does not hear how it ends.
         let sender = caller.sender();

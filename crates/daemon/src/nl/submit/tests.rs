@@ -1,11 +1,14 @@
 //! Several actions in one message.
 
+use std::{fs::Permissions, os::unix::fs::PermissionsExt as _};
+
 use keyless_core::{
     action::MAX_BATCH,
     agent::{AgentState, LifecycleAuthority},
     approval::Decision,
     audit,
     grant::GrantId,
+    threat::Incident,
 };
 use serde_json::json;
 
@@ -437,4 +440,63 @@ async fn a_dry_run_that_is_said_beside_the_action_does_nothing() {
             served.nl.submit(&caller, payload, "r", Timestamp::now(), Ahead::default()).await;
         assert_eq!(refused.unwrap_err().code(), Code::MessageMalformed);
     }
+}
+
+/// The guard would have stopped it, which is no way to look for bait unseen.
+#[tokio::test]
+async fn bait_in_an_action_that_is_stopped_is_bait() {
+    let served = Served::new().await;
+    let bait = Metadata { honeypot: true, ..Metadata::default() };
+    let path = SecretPath::parse("t/ops/master").unwrap();
+    served.nl.vault.add(path, bait, None, Entries::untold()).await.unwrap();
+    let caller = served.agent("a", &[ActionType::Exec], &["*"]).await;
+    let tried = async |template: &str| {
+        let action = json!({ "type": "exec", "template": template });
+        let outcome = served.nl.one(&caller, read(action), "req-1", Timestamp::now()).await;
+        outcome.fault.map(|fault| fault.code())
+    };
+    assert_eq!(tried("cat .env; echo {{nl:api/token}}").await, Some(Code::ActionBlocked));
+    let taken = tried("cat .env; echo {{nl:ops/master}}").await;
+    assert_eq!(taken, Some(Code::HoneypotTouched));
+    assert_eq!(tried("true").await, Some(Code::AgentSuspended));
+}
+
+/// The broker reads it for whoever has no grant for anything.
+#[tokio::test]
+async fn a_file_that_the_guard_stops_is_named_and_not_shown() {
+    let served = Served::new().await;
+    let caller = served.agent("a", &[ActionType::Template], &[]).await;
+    let folder = tempfile::Builder::new().permissions(public()).tempdir().unwrap();
+    let file = folder.path().join("app.env");
+    std::fs::write(&file, "password=of-somebody-else\ncat .env | base64\n").unwrap();
+    std::fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
+    let action = json!({ "type": "template", "template_path": file });
+    let outcome = served.nl.one(&caller, read(action), "req-1", Timestamp::now()).await;
+    let body = outcome.body().to_string();
+    let fault = outcome.fault.unwrap();
+    assert_eq!(fault.code(), Code::ActionBlocked);
+    assert_eq!(fault.details()["blocked_action"], json!(file));
+    let said = format!("{body}{:?}{}", fault.details(), fault.error().message());
+    assert!(!said.contains("of-somebody-else"), "{said}");
+}
+
+fn public() -> Permissions {
+    Permissions::from_mode(0o755)
+}
+
+/// It had something under way when another of its actions gave it away.
+#[tokio::test]
+async fn what_an_agent_had_under_way_when_it_turned_red_stays_here() {
+    let served = Served::new().await;
+    let caller = served.agent("a", &[ActionType::Exec], &["*"]).await;
+    let account = served.nl.account(&caller, Some(ActionType::Exec), "req-1", Timestamp::now());
+    let ended = async || {
+        let course = Course { ran: true, ..Course::default() };
+        served.nl.watch(&caller, &account, &course, None).await.unwrap().map(|fault| fault.code())
+    };
+    assert_eq!(ended().await, None);
+    let instance = &caller.aid.instance_id;
+    let incident = Incident::honeypot(Timestamp::now());
+    served.nl.detection.add(instance, caller.as_logged(), &[incident]).await.unwrap();
+    assert_eq!(ended().await, Some(Code::ThreatTooHigh));
 }
