@@ -55,12 +55,18 @@ impl Allowlist {
 
 impl Ready {
     /// Whether each of these is listed, and there is any.
-    pub(super) fn names_all(&self, action_type: &str, commands: &[String]) -> bool {
-        !commands.is_empty() && commands.iter().all(|command| self.names(action_type, command))
+    pub(super) fn names_all(
+        &self,
+        action_type: &str,
+        commands: &[String],
+        stdin: Option<&str>,
+    ) -> bool {
+        let names = |command: &String| self.names(action_type, command, stdin);
+        !commands.is_empty() && commands.iter().all(names)
     }
 
-    fn names(&self, action_type: &str, command: &str) -> bool {
-        let references = references(command);
+    fn names(&self, action_type: &str, command: &str, stdin: Option<&str>) -> bool {
+        let references: Vec<&str> = references(command).into_iter().chain(stdin).collect();
         self.0.iter().any(|(entry, patterns)| {
             (entry.applies_to.is_empty() || entry.applies_to.iter().any(|t| t == action_type))
                 && entry.max_secrets.is_none_or(|most| references.len() <= most)

@@ -12,7 +12,7 @@ fn check(guard: &Guard, text: &str) -> Option<Blocked> {
 
 fn check_as(guard: &Guard, action_type: &str, text: &str) -> Option<Blocked> {
     let now = Timestamp::UNIX_EPOCH;
-    match guard.check(&Attempt { action_type, text, now }) {
+    match guard.check(&Attempt { action_type, text, stdin: None, now }) {
         Decision::Allow => None,
         Decision::Block(blocked) => Some(*blocked),
     }
@@ -214,7 +214,7 @@ fn an_organization_adds_rules_and_a_list() {
     assert_eq!(blocked.category, Category::Custom);
     assert_eq!(blocked.safe_alternative.description, "Open a request.");
     let later = "2027-06-01T00:00:00Z".parse().unwrap();
-    let attempt = Attempt { action_type: "exec", text: "kubectl apply", now: later };
+    let attempt = Attempt { action_type: "exec", text: "kubectl apply", stdin: None, now: later };
     assert_eq!(guard.check(&attempt), Decision::Allow);
     assert!(guard_of(rule("CUSTOM-ACME-002", "(a+)+(?=x)")).is_err());
     assert!(guard_of(rule("NL-4-DENY-001", "x")).is_err());

@@ -121,7 +121,7 @@ fn who_has_a_secret_shown_asks_for_it() {
         ("echo $API_TOKEN", "KL-SHOW", (AttackType::ShellExpansion, 40)),
     ] {
         let Decision::Block(blocked) =
-            guard.check(&Attempt { action_type: "exec", text, now: at(0) })
+            guard.check(&Attempt { action_type: "exec", text, stdin: None, now: at(0) })
         else {
             panic!("{text}")
         };

@@ -91,7 +91,11 @@ impl GuardRules {
 
     /// Judges a text. `action_type` is NL's word.
     pub fn check(&self, action_type: &str, text: &str) -> Decision {
-        let attempt = Attempt { action_type, text, now: Timestamp::now() };
+        self.decide(action_type, text, None)
+    }
+
+    fn decide(&self, action_type: &str, text: &str, stdin: Option<&str>) -> Decision {
+        let attempt = Attempt { action_type, text, stdin, now: Timestamp::now() };
         match self.current().0 {
             Some(guard) => guard.check(&attempt),
             None => Decision::Block(Box::new(Blocked::failure(text))),
@@ -120,8 +124,13 @@ impl GuardRules {
         let text = match &action.deed {
             Deed::Delegate { delegated_action, .. } => return self.judged(delegated_action),
             Deed::Exec { template } => template.clone(),
-            Deed::InjectStdin { command, .. } | Deed::InjectTempfile { command, .. } => {
-                command.clone()
+            Deed::InjectStdin { command, .. } => command.clone(),
+            // By the secrets that its files hold, whatever the action calls them.
+            Deed::InjectTempfile { command, file_refs, .. } => {
+                let named = |text: String, (name, reference): (&String, &String)| {
+                    text.replace(&format!("{{{{nl:{name}}}}}"), reference)
+                };
+                file_refs.iter().fold(command.clone(), named)
             }
             Deed::SdkProxy { provider, service, operation, .. } => {
                 format!("{provider} {service} {operation}")
@@ -131,8 +140,19 @@ impl GuardRules {
                 TemplateSource::Inline(text) | TemplateSource::Path(text) => text.clone(),
             },
         };
-        self.check(action.kind().as_str(), &text)
+        let stdin = match &action.deed {
+            Deed::InjectStdin { secret_ref, .. } => Some(bare(secret_ref)),
+            _ => None,
+        };
+        self.decide(action.kind().as_str(), &text, stdin)
     }
+}
+
+/// A reference without its braces.
+fn bare(reference: &str) -> &str {
+    let inner = reference.trim().strip_prefix("{{").and_then(|rest| rest.strip_suffix("}}"));
+    let inner = inner.unwrap_or(reference).trim();
+    inner.strip_prefix("nl:").or_else(|| inner.strip_prefix("vault:")).unwrap_or(inner)
 }
 
 /// What an agent is told about a block.
@@ -216,5 +236,34 @@ mod tests {
             let message = fault(&blocked).error().message();
             assert_eq!(message, format!("Keyless stopped this before anything ran. ({told})"));
         }
+    }
+
+    /// What enters a command's files or its standard input is had by it like what its text names.
+    #[test]
+    fn a_list_counts_every_secret_that_a_command_gets() {
+        let home = tempfile::tempdir().unwrap();
+        let file = home.path().join("guard.toml");
+        let list = "[allowlist]\nentries = [{ entry_id = 'A1', patterns = ['sort.*'], max_secrets = 1, \
+                    allowed_secret_refs = ['db/PASSWORD'] }]\n";
+        fs::write(&file, list).unwrap();
+        let rules = GuardRules::new(file);
+        let passes = |action: serde_json::Value| {
+            rules.check_action(&serde_json::from_value(action).unwrap()).is_ok()
+        };
+        let piped = |reference: &str, command: &str| {
+            passes(serde_json::json!({
+                "type": "inject_stdin", "command": command, "secret_ref": reference,
+            }))
+        };
+        assert!(piped("{{nl:db/PASSWORD}}", "sort"));
+        assert!(!piped("{{nl:api/TOKEN}}", "sort"));
+        assert!(!piped("{{nl:db/PASSWORD}}", "sort {{nl:db/PASSWORD}}"));
+        let in_file = |reference: &str| {
+            passes(serde_json::json!({
+                "type": "inject_tempfile", "command": "sort {{nl:F}}", "file_refs": { "F": reference },
+            }))
+        };
+        assert!(in_file("{{nl:db/PASSWORD}}"));
+        assert!(!in_file("{{nl:api/TOKEN}}"));
     }
 }
