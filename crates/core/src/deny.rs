@@ -42,10 +42,20 @@ pub struct Attempt<'a> {
     pub action_type: &'a str,
     /// The command or content, with placeholders and without values.
     pub text: &'a str,
-    /// The reference whose value is its standard input, without braces. A list of what may run counts it with each command.
-    pub stdin: Option<&'a str>,
+    /// What it gets beside the secrets that its text names.
+    pub given: Given<'a>,
     /// When; rules may expire.
     pub now: Timestamp,
+}
+
+/// Secrets that a command gets at its standard input and in files. A list of what may run counts them with each command of
+/// its text, since any may read them.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Given<'a> {
+    /// Their references, without braces.
+    pub references: &'a [&'a str],
+    /// Placeholders of the text that are names of its files, and no references.
+    pub files: &'a [&'a str],
 }
 
 /// What the guard says.
@@ -99,7 +109,7 @@ impl Guard {
 
     /// Judges one attempt: standard rules, ours, the organization's, evasion, the allowlist.
     pub fn check(&self, attempt: &Attempt<'_>) -> Decision {
-        let Attempt { action_type, text, stdin, now } = *attempt;
+        let Attempt { action_type, text, given, now } = *attempt;
         let known = action_type.parse::<ActionType>().ok();
         let is_known = known.is_some() || OTHER_DEEDS.contains(&action_type);
         if !is_known || text.len() > MAX_TEXT {
@@ -126,7 +136,7 @@ impl Guard {
         // What only looks like a listed command is none, and what can't be read isn't either.
         let is_listed = |list: &allowlist::Ready| {
             let commands = plain.commands.as_ref().filter(|_| folded == text);
-            commands.is_some_and(|commands| list.names_all(action_type, commands, stdin))
+            commands.is_some_and(|commands| list.names_all(action_type, commands, given))
         };
         match &self.allowlist {
             Some(list) if !is_listed(list) => Decision::Block(Box::new(Blocked::unlisted(text))),

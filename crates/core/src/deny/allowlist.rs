@@ -6,8 +6,8 @@
 use regex::{Regex, RegexBuilder};
 use serde::Deserialize;
 
-use super::rule::RuleFault;
-use crate::shell::SimpleCommand;
+use super::{Given, rule::RuleFault};
+use crate::{Handle, shell::SimpleCommand};
 
 /// What may run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -59,14 +59,19 @@ impl Ready {
         &self,
         action_type: &str,
         commands: &[String],
-        stdin: Option<&str>,
+        given: Given<'_>,
     ) -> bool {
-        let names = |command: &String| self.names(action_type, command, stdin);
+        let names = |command: &String| self.names(action_type, command, given);
         !commands.is_empty() && commands.iter().all(names)
     }
 
-    fn names(&self, action_type: &str, command: &str, stdin: Option<&str>) -> bool {
-        let references: Vec<&str> = references(command).into_iter().chain(stdin).collect();
+    fn names(&self, action_type: &str, command: &str, given: Given<'_>) -> bool {
+        let is_file = |reference: &&str| {
+            let handle = Handle::parse(reference);
+            handle.is_ok_and(|handle| given.files.contains(&handle.as_written()))
+        };
+        let named = references(command).into_iter().filter(|reference| !is_file(reference));
+        let references: Vec<&str> = named.chain(given.references.iter().copied()).collect();
         self.0.iter().any(|(entry, patterns)| {
             (entry.applies_to.is_empty() || entry.applies_to.iter().any(|t| t == action_type))
                 && entry.max_secrets.is_none_or(|most| references.len() <= most)

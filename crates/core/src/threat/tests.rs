@@ -5,7 +5,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::*;
 use crate::{
     Code,
-    deny::{Attempt, Category, Decision, Guard},
+    deny::{Attempt, Category, Decision, Given, Guard},
 };
 use AttackType::{Denial, EncodingBypass, FileAccess, SecretInOutput};
 
@@ -120,9 +120,12 @@ fn who_has_a_secret_shown_asks_for_it() {
         ("echo {{nl:api/TOKEN}} | base64", "KL-REFENC", (EncodingBypass, 40)),
         ("echo $API_TOKEN", "KL-SHOW", (AttackType::ShellExpansion, 40)),
     ] {
-        let Decision::Block(blocked) =
-            guard.check(&Attempt { action_type: "exec", text, stdin: None, now: at(0) })
-        else {
+        let Decision::Block(blocked) = guard.check(&Attempt {
+            action_type: "exec",
+            text,
+            given: Given::default(),
+            now: at(0),
+        }) else {
             panic!("{text}")
         };
         assert_eq!(blocked.rule_id, rule, "{text}");

@@ -16,7 +16,7 @@ use keyless_core::{
     Code, Error, SafeText,
     action::{Action, Deed, TemplateSource},
     audit::{self, Detail, Draft, Outcome, Target},
-    deny::{Attempt, Blocked, Category, Decision, Guard, GuardConfig},
+    deny::{Attempt, Blocked, Category, Decision, Given, Guard, GuardConfig},
     nl_message::NlFault,
 };
 use keyless_store::AuditLog;
@@ -91,11 +91,11 @@ impl GuardRules {
 
     /// Judges a text. `action_type` is NL's word.
     pub fn check(&self, action_type: &str, text: &str) -> Decision {
-        self.decide(action_type, text, None)
+        self.decide(action_type, text, Given::default())
     }
 
-    fn decide(&self, action_type: &str, text: &str, stdin: Option<&str>) -> Decision {
-        let attempt = Attempt { action_type, text, stdin, now: Timestamp::now() };
+    fn decide(&self, action_type: &str, text: &str, given: Given<'_>) -> Decision {
+        let attempt = Attempt { action_type, text, given, now: Timestamp::now() };
         match self.current().0 {
             Some(guard) => guard.check(&attempt),
             None => Decision::Block(Box::new(Blocked::failure(text))),
@@ -124,13 +124,8 @@ impl GuardRules {
         let text = match &action.deed {
             Deed::Delegate { delegated_action, .. } => return self.judged(delegated_action),
             Deed::Exec { template } => template.clone(),
-            Deed::InjectStdin { command, .. } => command.clone(),
-            // By the secrets that its files hold, whatever the action calls them.
-            Deed::InjectTempfile { command, file_refs, .. } => {
-                let named = |text: String, (name, reference): (&String, &String)| {
-                    text.replace(&format!("{{{{nl:{name}}}}}"), reference)
-                };
-                file_refs.iter().fold(command.clone(), named)
+            Deed::InjectStdin { command, .. } | Deed::InjectTempfile { command, .. } => {
+                command.clone()
             }
             Deed::SdkProxy { provider, service, operation, .. } => {
                 format!("{provider} {service} {operation}")
@@ -140,11 +135,15 @@ impl GuardRules {
                 TemplateSource::Inline(text) | TemplateSource::Path(text) => text.clone(),
             },
         };
-        let stdin = match &action.deed {
-            Deed::InjectStdin { secret_ref, .. } => Some(bare(secret_ref)),
-            _ => None,
+        let (references, files): (Vec<&str>, Vec<&str>) = match &action.deed {
+            Deed::InjectStdin { secret_ref, .. } => (vec![bare(secret_ref)], Vec::new()),
+            Deed::InjectTempfile { file_refs, .. } => {
+                file_refs.iter().map(|(name, reference)| (bare(reference), name.as_str())).unzip()
+            }
+            _ => (Vec::new(), Vec::new()),
         };
-        self.decide(action.kind().as_str(), &text, stdin)
+        let given = Given { references: &references, files: &files };
+        self.decide(action.kind().as_str(), &text, given)
     }
 }
 
@@ -258,12 +257,19 @@ mod tests {
         assert!(piped("{{nl:db/PASSWORD}}", "sort"));
         assert!(!piped("{{nl:api/TOKEN}}", "sort"));
         assert!(!piped("{{nl:db/PASSWORD}}", "sort {{nl:db/PASSWORD}}"));
-        let in_file = |reference: &str| {
+        let in_files = |command: &str, files: serde_json::Value| {
             passes(serde_json::json!({
-                "type": "inject_tempfile", "command": "sort {{nl:F}}", "file_refs": { "F": reference },
+                "type": "inject_tempfile", "command": command, "file_refs": files,
             }))
         };
-        assert!(in_file("{{nl:db/PASSWORD}}"));
-        assert!(!in_file("{{nl:api/TOKEN}}"));
+        let (listed, other) = ("{{nl:db/PASSWORD}}", "{{nl:api/TOKEN}}");
+        for command in ["sort {{nl:F}}", "sort {{vault:F}}", "sort {{nl:F@latest}}", "sort"] {
+            assert!(in_files(command, serde_json::json!({ "F": listed })), "{command}");
+            assert!(!in_files(command, serde_json::json!({ "F": other })), "{command}");
+        }
+        let misnamed = serde_json::json!({ "db/PASSWORD": other });
+        assert!(!in_files("sort {{vault:db/PASSWORD}}", misnamed));
+        let chained = serde_json::json!({ "A": "{{nl:TOKEN}}", "TOKEN": listed });
+        assert!(!in_files("sort {{nl:A}}", chained));
     }
 }
