@@ -339,11 +339,13 @@ impl Executor {
         prepared: Prepared,
     ) -> Result<Outcome, Error> {
         let Prepared { command, input, known, warnings } = prepared;
-        self.remember(known);
+        self.remember(known.clone());
         let running = berth.start(command).await?;
         let bounds = self.bounds(work);
         let mut ended = run_to_end(running, input, &bounds).await?;
         self.remember(named(std::mem::take(&mut ended.went_out), &work.secrets));
+        // Whatever went out, and whatever others did meanwhile, its own are among the newest.
+        self.remember(known);
         let mut outcome = self.cleaned(ended, bounds.time).await?;
         let mut cleaner = self.cleaner();
         outcome.warnings = warnings.iter().map(|warning| cleaner.text(warning)).collect();
@@ -404,12 +406,12 @@ impl Executor {
         let mut memory = self.known.lock();
         let Memory { known, sought } = &mut *memory;
         for value in values {
-            if known.iter().any(|other| other.value == value.value && other.name == value.name) {
-                continue;
+            let is_same = |other: &Known| other.value == value.value && other.name == value.name;
+            if !known.iter().any(is_same) {
+                *sought = None;
             }
             known.retain(|other| other.value != value.value);
             known.push(value);
-            *sought = None;
         }
         let excess = known.len().saturating_sub(REMEMBERED);
         known.drain(..excess);

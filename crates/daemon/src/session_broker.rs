@@ -204,7 +204,8 @@ impl SessionBroker {
         let until = permit.until();
         let released = Arc::new(Released::new(value, permit, uptime));
         if let Some(outgoing) = &self.outgoing {
-            outgoing.note(&path, released.open()?);
+            let is_minted = self.minted.parent_of(&path).is_some();
+            outgoing.note(&path, released.open()?, is_minted);
         }
         if policy != ApproveOnUse::PerCall {
             let lease = Lease::new(Arc::clone(&released), until, epoch);
