@@ -191,7 +191,7 @@ impl Requests {
         Ok(self.rows().await?.into_iter().map(|row| row.request).collect())
     }
 
-    /// How many wait for a person; none where it can't be told, as of a store that has locked itself.
+    /// How many wait for a person. Fails where it can't be told, as of a store that has locked itself.
     pub(crate) async fn waiting(&self) -> Result<usize, Error> {
         let (all, now) = (self.all().await?, Timestamp::now());
         Ok(all.iter().filter(|request| request.status(now) == Status::Pending).count())

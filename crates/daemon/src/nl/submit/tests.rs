@@ -12,13 +12,17 @@ use keyless_core::{
 };
 use serde_json::json;
 
+use keyless_store::AuditQuery;
 use keyless_vault::{Entries, Metadata};
 
 use super::*;
-use crate::nl::{
-    agents::Registration,
-    replays::{Fingerprint, Replays},
-    scene::{Served, aid, registration},
+use crate::{
+    nl::{
+        agents::Registration,
+        replays::{Fingerprint, Replays},
+        scene::{Served, aid, registration},
+    },
+    scene::behind_the_back,
 };
 
 #[tokio::test]
@@ -499,4 +503,30 @@ async fn what_an_agent_had_under_way_when_it_turned_red_stays_here() {
     let incident = Incident::honeypot(Timestamp::now());
     served.nl.detection.add(instance, caller.as_logged(), &[incident]).await.unwrap();
     assert_eq!(ended().await, Some(Code::ThreatTooHigh));
+}
+
+/// What has run happened, whether or not the log takes its end at once.
+#[tokio::test]
+async fn the_end_of_what_has_run_is_written_once_it_can_be() {
+    let served = Served::new().await;
+    let caller = served.agent("a", &[ActionType::Exec], &["*"]).await;
+    let refuse = "CREATE TRIGGER full BEFORE INSERT ON audit \
+                  WHEN json_extract(NEW.entry, '$.action') = 'exec' \
+                  BEGIN SELECT raise(ABORT, 'no'); END";
+    behind_the_back(served.folder.path(), refuse);
+    let close = async |id: &str, used| {
+        let account = served.nl.account(&caller, Some(ActionType::Exec), id, Timestamp::now());
+        let end = End { used, redacted_count: 1, ..End::default() };
+        account.close(end).await.map_err(|error| error.code())
+    };
+    assert_eq!(close("req-ran", true).await, Err(Code::AuditUnavailable));
+    assert_eq!(close("req-not", false).await, Err(Code::AuditUnavailable));
+    behind_the_back(served.folder.path(), "DROP TRIGGER full");
+    served.nl.log.flush_within(Duration::from_secs(5)).await.unwrap();
+    let all = served.nl.vault.store().audit_query(&AuditQuery::default()).await.unwrap();
+    let of = |id: &str| -> Vec<audit::Action> {
+        all.iter().filter(|entry| entry.correlation_id == id).map(|entry| entry.action).collect()
+    };
+    assert_eq!(of("req-ran"), [audit::Action::Incident, audit::Action::Exec]);
+    assert_eq!(of("req-not"), []);
 }
