@@ -522,8 +522,11 @@ pub(super) fn result_of(outcome: &Outcome) -> ActionResponse {
 /// Whether a result has references in it, which whoever gets it could have resolved: results alone pass between agents
 /// (reference/nl.md, section 7).
 fn names_secrets(result: &ActionResult) -> bool {
-    const REFERENCE: &[u8] = b"{{nl:";
-    let has = |bytes: &[u8]| bytes.windows(REFERENCE.len()).any(|part| part == REFERENCE);
+    // The second is an alias of the first.
+    const REFERENCES: [&[u8]; 2] = [b"{{nl:", b"{{vault:"];
+    let has = |bytes: &[u8]| {
+        REFERENCES.iter().any(|opening| bytes.windows(opening.len()).any(|part| part == *opening))
+    };
     let is_in = |text: &str| match result.encoding {
         None => has(text.as_bytes()),
         // What can't be read is not passed on either.
