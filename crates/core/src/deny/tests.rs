@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use proptest::prelude::*;
 
-use super::{Attempt, Blocked, Category, Decision, Guard, GuardConfig};
+use super::{Attempt, Blocked, Category, Decision, Given, Guard, GuardConfig};
 use crate::Code;
 
 fn check(guard: &Guard, text: &str) -> Option<Blocked> {
@@ -12,7 +12,7 @@ fn check(guard: &Guard, text: &str) -> Option<Blocked> {
 
 fn check_as(guard: &Guard, action_type: &str, text: &str) -> Option<Blocked> {
     let now = Timestamp::UNIX_EPOCH;
-    match guard.check(&Attempt { action_type, text, stdin: None, now }) {
+    match guard.check(&Attempt { action_type, text, given: Given::default(), now }) {
         Decision::Allow => None,
         Decision::Block(blocked) => Some(*blocked),
     }
@@ -66,6 +66,20 @@ fn honest_work_is_allowed() {
     ] {
         let blocked = check(&guard, text);
         assert!(blocked.is_none(), "{text}: {blocked:?}");
+    }
+}
+
+/// Only the whole of it is too long to be looked at.
+#[test]
+fn a_long_list_hides_none_of_its_words() {
+    let guard = Guard::standard();
+    let long = "x".repeat(1023);
+    let many = ["$x"; 5].join(" ");
+    for text in [
+        format!("a=({long} printenv); ${{a[1]}}"),
+        format!("x={long}; a=(ls); a=(printenv {many}); ${{a[0]}}"),
+    ] {
+        assert!(check(&guard, &text).is_some(), "{text}");
     }
 }
 
@@ -214,7 +228,8 @@ fn an_organization_adds_rules_and_a_list() {
     assert_eq!(blocked.category, Category::Custom);
     assert_eq!(blocked.safe_alternative.description, "Open a request.");
     let later = "2027-06-01T00:00:00Z".parse().unwrap();
-    let attempt = Attempt { action_type: "exec", text: "kubectl apply", stdin: None, now: later };
+    let attempt =
+        Attempt { action_type: "exec", text: "kubectl apply", given: Given::default(), now: later };
     assert_eq!(guard.check(&attempt), Decision::Allow);
     assert!(guard_of(rule("CUSTOM-ACME-002", "(a+)+(?=x)")).is_err());
     assert!(guard_of(rule("NL-4-DENY-001", "x")).is_err());

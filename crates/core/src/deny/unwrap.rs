@@ -362,12 +362,12 @@ pub(super) fn is_c(word: &str) -> bool {
 fn is_shells_c(word: &str) -> bool {
     is_c(word)
         && (word == "--command"
-            || word[1..].bytes().all(|letter| b"abcefhiklmnopstuvx".contains(&letter)))
+            || word[1..].bytes().all(|letter| b"abcefhiklmnoprstuvxBCEHIPTV".contains(&letter)))
 }
 
 /// Whether a text may be a command with something to it; a word alone may as well be what is searched for.
 fn is_more_than_a_word(script: &str) -> bool {
-    script.trim().contains(|c: char| c.is_whitespace() || "$`<;&{".contains(c))
+    script.trim().contains(|c: char| c.is_whitespace() || "$`<>;&|({".contains(c))
 }
 
 fn is_c_or_upper(word: &str) -> bool {

@@ -79,7 +79,8 @@ impl Variables {
 
     /// Takes in the words of a list, `NAME=(…)` or `NAME+=(…)`: all of them, and each.
     pub(super) fn set_list(&mut self, name: &str, words: &str) {
-        let Some(words) = self.expanded(words, 0, MAX_VALUE * 4) else { return };
+        // With values that are too long, as it is written.
+        let words = self.expanded(words, 0, MAX_VALUE * 4).unwrap_or_else(|| words.to_owned());
         let (name, mut list) = match name.strip_suffix('+') {
             Some(name) => (name, self.take_list(name)),
             None => (name, Vec::new()),
@@ -96,7 +97,7 @@ impl Variables {
 
     /// Takes in one more word of a list: `NAME[INDEX]=VALUE`.
     pub(super) fn add(&mut self, name: &str, index: &str, word: &str) {
-        let Some(word) = self.expanded(word, 0, MAX_VALUE * 4) else { return };
+        let word = self.expanded(word, 0, MAX_VALUE * 4).unwrap_or_else(|| word.to_owned());
         let mut list = self.take_list(name);
         // With quotes a word of it may be several here, and its place another one.
         let behind = joined(list.iter().map(String::as_str).chain([word.as_str()]));
@@ -112,13 +113,20 @@ impl Variables {
 
     fn keep_list(&mut self, name: &str, mut list: Vec<String>, others: Vec<String>) {
         list.truncate(MAX_WORDS);
+        // Each stays in its place.
+        let mut left = MAX_VALUE * MAX_VALUES;
+        for word in &mut list {
+            if word.len() > MAX_VALUE.min(left) {
+                word.clear();
+            }
+            left -= word.len();
+        }
         let mut left = MAX_VALUE;
-        list.retain(|word| {
+        let all = joined(list.iter().map(String::as_str).take_while(|word| {
             let is_room = word.len() < left;
             left -= if is_room { word.len() + 1 } else { 0 };
             is_room
-        });
-        let all = joined(list.iter().map(String::as_str));
+        }));
         let each = list.iter().filter(|word| !word.is_empty()).take(MAX_VALUES).cloned();
         let others = others.into_iter().filter(|other| *other != all);
         let values = std::iter::once(all.clone()).chain(others).chain(each).collect();
@@ -176,6 +184,58 @@ impl Variables {
         }
         out.push_str(rest);
         (out.len() <= most).then_some(out)
+    }
+}
+
+/// A word without the expansions in it that come to nothing: those that say so themselves (`$()`, `$@`), and those between
+/// two letters of which nothing is known. A word that is nothing else stays.
+pub(super) fn emptied(word: &str) -> String {
+    let mut out = String::with_capacity(word.len());
+    let mut rest = word;
+    while let Some(at) = rest.find(['$', '`']) {
+        out.push_str(&rest[..at]);
+        let (found, is_empty) = substitution(&rest[at..]);
+        let after = &rest[at + found.len()..];
+        let is_letter = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
+        let is_within = is_letter(out.chars().next_back()) && is_letter(after.chars().next());
+        if found.len() < 2 || !(is_empty || is_within) {
+            out.push_str(found);
+        }
+        rest = after;
+    }
+    out.push_str(rest);
+    if out.is_empty() { word.to_owned() } else { out }
+}
+
+/// The expansion that a text begins with, at a dollar sign or a backquote, and whether it is nothing as it is written.
+fn substitution(text: &str) -> (&str, bool) {
+    let is_nothing = |inner: &str| matches!(inner.trim(), "" | ":" | "true");
+    let alone = (&text[..1], false);
+    if let Some(inner) = text.strip_prefix('`') {
+        let end = inner.find('`');
+        return end.map_or(alone, |end| (&text[..end + 2], is_nothing(&inner[..end])));
+    }
+    let after = &text[1..];
+    match after.chars().next() {
+        Some('(') => {
+            let mut depth = 0_usize;
+            for (at, c) in after.char_indices() {
+                match c {
+                    '(' => depth += 1,
+                    ')' if depth == 1 => return (&text[..at + 2], is_nothing(&after[1..at])),
+                    ')' => depth -= 1,
+                    _ => {}
+                }
+            }
+            alone
+        }
+        Some('{') => {
+            let end = after.find('}');
+            end.map_or(alone, |end| (&text[..end + 2], matches!(&after[1..end], "@" | "*")))
+        }
+        Some('@' | '*') => (&text[..2], true),
+        Some(_) => (&text[..=name_length(after)], false),
+        None => alone,
     }
 }
 

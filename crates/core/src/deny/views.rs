@@ -11,7 +11,7 @@ use super::{
     patterns,
     prose::{meant, unjudged},
     unwrap::inside,
-    variables::Variables,
+    variables::{Variables, emptied},
 };
 use crate::shell::{self, Dialect, Script, ShellErrorKind, SimpleCommand, Word};
 
@@ -281,7 +281,8 @@ impl Looks {
         }
         let choices = expanded.iter().map(|(word, _)| self.variables.choices(word)).max();
         for choice in 0..choices.unwrap_or(0) {
-            let (mut one, mut is_open) = (Vec::new(), Vec::new());
+            // As it is, and without what comes to nothing.
+            let mut meanings = [(Vec::new(), Vec::new()), (Vec::new(), Vec::new())];
             let mut left = MAX_BYTES;
             for (word, quotes) in &expanded {
                 let own = match quotes {
@@ -289,15 +290,22 @@ impl Looks {
                     _ => self.variables.expanded(word, choice, left)?,
                 };
                 left = left.checked_sub(own.len())?;
-                match quotes {
-                    Quotes::None => one.extend(own.split_whitespace().map(str::to_owned)),
-                    Quotes::Double | Quotes::Single => one.push(own),
+                let bare = if *quotes == Quotes::Single { own.clone() } else { emptied(&own) };
+                for ((one, is_open), own) in meanings.iter_mut().zip([own, bare]) {
+                    match quotes {
+                        Quotes::None => one.extend(own.split_whitespace().map(str::to_owned)),
+                        Quotes::Double | Quotes::Single => one.push(own),
+                    }
+                    is_open.resize(one.len(), *quotes == Quotes::None);
                 }
-                is_open.resize(one.len(), *quotes == Quotes::None);
             }
-            if one != words {
-                self.charge(one.iter().map(|word| word.len() + 1).sum())?;
-                readings.push(Reading { words: one, is_open, is_disguised: true });
+            let [as_it_is, bare] = meanings;
+            let is_other = bare.0 != as_it_is.0;
+            let other = is_other.then_some(bare);
+            let all = std::iter::once(as_it_is).filter(|(one, _)| one != words).chain(other);
+            for (words, is_open) in all {
+                self.charge(words.iter().map(|word| word.len() + 1).sum())?;
+                readings.push(Reading { words, is_open, is_disguised: true });
             }
         }
         Some(())
