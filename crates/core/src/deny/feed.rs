@@ -345,7 +345,7 @@ fn printed(words: &[&str]) -> String {
 }
 
 /// The text inside `$( )` or backquotes that begin here, and the bytes of the whole.
-fn substitution(text: &str) -> Option<(&str, usize)> {
+pub(super) fn substitution(text: &str) -> Option<(&str, usize)> {
     if let Some(inner) = text.strip_prefix('`') {
         let close = inner.find('`')?;
         return Some((&inner[..close], close + 2));

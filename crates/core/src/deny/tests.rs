@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use proptest::prelude::*;
 
-use super::{Attempt, Blocked, Category, Decision, Given, Guard, GuardConfig};
+use super::{Attempt, Blocked, Category, Decision, Given, Guard, GuardConfig, variables::emptied};
 use crate::Code;
 
 fn check(guard: &Guard, text: &str) -> Option<Blocked> {
@@ -67,6 +67,19 @@ fn honest_work_is_allowed() {
         let blocked = check(&guard, text);
         assert!(blocked.is_none(), "{text}: {blocked:?}");
     }
+}
+
+/// Each would be looked for to the end of the word.
+#[test]
+fn expansions_without_an_end_are_looked_for_once() {
+    for opening in ["$(", "${", "`x$("] {
+        let word = opening.repeat((64 << 10) / opening.len());
+        assert_eq!(emptied(&word), word);
+    }
+    assert_eq!(emptied("e$()nv"), "env");
+    assert_eq!(emptied("e${x}n$1v$@"), "env");
+    assert_eq!(emptied("$HOME/.e"), "$HOME/.e");
+    assert_eq!(emptied("$@"), "$@");
 }
 
 /// Only the whole of it is too long to be looked at.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::views::ENTRY;
+use super::{feed::substitution, views::ENTRY};
 
 /// The longest value that is followed.
 const MAX_VALUE: usize = 1024;
@@ -194,11 +194,13 @@ pub(super) fn emptied(word: &str) -> String {
     let mut rest = word;
     while let Some(at) = rest.find(['$', '`']) {
         out.push_str(&rest[..at]);
-        let (found, is_empty) = substitution(&rest[at..]);
-        let after = &rest[at + found.len()..];
+        rest = &rest[at..];
+        // One without its end: the others have none either.
+        let Some((length, is_empty)) = expansion(rest) else { break };
+        let (found, after) = rest.split_at(length);
         let is_letter = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
         let is_within = is_letter(out.chars().next_back()) && is_letter(after.chars().next());
-        if found.len() < 2 || !(is_empty || is_within) {
+        if length < 2 || !(is_empty || is_within) {
             out.push_str(found);
         }
         rest = after;
@@ -207,36 +209,19 @@ pub(super) fn emptied(word: &str) -> String {
     if out.is_empty() { word.to_owned() } else { out }
 }
 
-/// The expansion that a text begins with, at a dollar sign or a backquote, and whether it is nothing as it is written.
-fn substitution(text: &str) -> (&str, bool) {
-    let is_nothing = |inner: &str| matches!(inner.trim(), "" | ":" | "true");
-    let alone = (&text[..1], false);
-    if let Some(inner) = text.strip_prefix('`') {
-        let end = inner.find('`');
-        return end.map_or(alone, |end| (&text[..end + 2], is_nothing(&inner[..end])));
+/// The bytes of the expansion that begins here, one for a dollar sign alone, and whether it is nothing as it is written;
+/// none of one that has no end.
+fn expansion(text: &str) -> Option<(usize, bool)> {
+    if text.starts_with('`') || text.starts_with("$(") {
+        let (inner, length) = substitution(text)?;
+        return Some((length, matches!(inner.trim(), "" | ":" | "true")));
     }
     let after = &text[1..];
-    match after.chars().next() {
-        Some('(') => {
-            let mut depth = 0_usize;
-            for (at, c) in after.char_indices() {
-                match c {
-                    '(' => depth += 1,
-                    ')' if depth == 1 => return (&text[..at + 2], is_nothing(&after[1..at])),
-                    ')' => depth -= 1,
-                    _ => {}
-                }
-            }
-            alone
-        }
-        Some('{') => {
-            let end = after.find('}');
-            end.map_or(alone, |end| (&text[..end + 2], matches!(&after[1..end], "@" | "*")))
-        }
-        Some('@' | '*') => (&text[..2], true),
-        Some(_) => (&text[..=name_length(after)], false),
-        None => alone,
+    if let Some(inner) = after.strip_prefix('{') {
+        let end = inner.find('}')?;
+        return Some((end + 3, matches!(&inner[..end], "@" | "*")));
     }
+    Some((name_length(after) + 1, after.starts_with(['@', '*'])))
 }
 
 fn joined<'w>(words: impl Iterator<Item = &'w str>) -> String {
