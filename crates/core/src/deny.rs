@@ -52,7 +52,7 @@ pub struct Attempt<'a> {
 /// its text, since any may read them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Given<'a> {
-    /// Their references, without braces.
+    /// Their references, braces and all.
     pub references: &'a [&'a str],
     /// Placeholders of the text that are names of its files, and no references.
     pub files: &'a [&'a str],

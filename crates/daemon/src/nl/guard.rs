@@ -136,22 +136,16 @@ impl GuardRules {
             },
         };
         let (references, files): (Vec<&str>, Vec<&str>) = match &action.deed {
-            Deed::InjectStdin { secret_ref, .. } => (vec![bare(secret_ref)], Vec::new()),
-            Deed::InjectTempfile { file_refs, .. } => {
-                file_refs.iter().map(|(name, reference)| (bare(reference), name.as_str())).unzip()
-            }
+            Deed::InjectStdin { secret_ref, .. } => (vec![secret_ref], Vec::new()),
+            Deed::InjectTempfile { file_refs, .. } => file_refs
+                .iter()
+                .map(|(name, reference)| (reference.as_str(), name.as_str()))
+                .unzip(),
             _ => (Vec::new(), Vec::new()),
         };
         let given = Given { references: &references, files: &files };
         self.decide(action.kind().as_str(), &text, given)
     }
-}
-
-/// A reference without its braces.
-fn bare(reference: &str) -> &str {
-    let inner = reference.trim().strip_prefix("{{").and_then(|rest| rest.strip_suffix("}}"));
-    let inner = inner.unwrap_or(reference).trim();
-    inner.strip_prefix("nl:").or_else(|| inner.strip_prefix("vault:")).unwrap_or(inner)
 }
 
 /// What an agent is told about a block.
