@@ -343,9 +343,9 @@ impl Executor {
         let running = berth.start(command).await?;
         let bounds = self.bounds(work);
         let mut ended = run_to_end(running, input, &bounds).await?;
-        self.remember(named(std::mem::take(&mut ended.went_out), &work.secrets));
+        let went_out = named(std::mem::take(&mut ended.went_out), &work.secrets);
         // Whatever went out, and whatever others did meanwhile, its own are among the newest.
-        self.remember(known);
+        self.remember(went_out.into_iter().chain(known).collect());
         let mut outcome = self.cleaned(ended, bounds.time).await?;
         let mut cleaner = self.cleaner();
         outcome.warnings = warnings.iter().map(|warning| cleaner.text(warning)).collect();

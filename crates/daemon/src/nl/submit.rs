@@ -426,10 +426,7 @@ impl NlService {
             let (vault, kind) = (&*self.vault, ActionType::Exec);
             View { vault, visible, places: Vec::new(), context: None, kind }
         };
-        let (bait, real) = (view(bait), view(real));
-        let named = handles.iter().find(|one| !real.finds(one) && bait.finds(one))?;
-        course.about = bait.path_of(named).cloned().into_iter().collect();
-        Some(Code::HoneypotTouched.into())
+        refuse_bait(handles, &view(real), &view(bait), course).err()
     }
 
     /// Finds the secrets and asks the grants about them.
@@ -480,10 +477,7 @@ impl NlService {
         let view = View { vault, visible, places, context, kind };
         let beyond = View { vault, visible: beyond, places: places_beyond, context, kind };
         let bait = View { vault, visible: bait, places: Vec::new(), context: None, kind };
-        if let Some(handle) = handles.iter().find(|one| !view.finds(one) && bait.finds(one)) {
-            course.about = bait.path_of(handle).cloned().into_iter().collect();
-            return Err(Code::HoneypotTouched.into());
-        }
+        refuse_bait(&handles, &view, &bait, course)?;
         if let Some(handle) = handles.iter().find(|one| !view.finds(one) && beyond.finds(one)) {
             course.about = beyond.path_of(handle).cloned().into_iter().collect();
             return Err(beyond_bounds(caller, handle, course.about.first()));
@@ -597,6 +591,19 @@ impl NlService {
 }
 
 /// A secret that a grant names and that lies beyond the bounds of who acts.
+/// Refuses what names bait and means none of what else is known.
+fn refuse_bait(
+    handles: &[Handle],
+    known: &View<'_>,
+    bait: &View<'_>,
+    course: &mut Course,
+) -> Result<(), NlFault> {
+    let named = handles.iter().find(|one| !known.finds(one) && bait.finds(one));
+    let Some(handle) = named else { return Ok(()) };
+    course.about = bait.path_of(handle).cloned().into_iter().collect();
+    Err(Code::HoneypotTouched.into())
+}
+
 fn beyond_bounds(caller: &Caller, handle: &Handle, path: Option<&SecretPath>) -> NlFault {
     let words = SafeText::words("'").as_they_wrote(handle.as_written());
     let words = words.and("' lies beyond the agent's own scope, whatever its grants name");
