@@ -9,7 +9,7 @@ use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
     process::{self, Command},
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 
 use keyless_testkit::TestCa;
@@ -21,7 +21,11 @@ use rustls::{
 use tempfile::TempDir;
 use tokio::{net::TcpListener, runtime::Runtime};
 
-use crate::{Result, Subject, keyless, origin, process::Child, relay::Relay};
+use crate::{
+    Result, Subject, keyless, origin,
+    process::Child,
+    relay::{Log, Relay},
+};
 
 /// The origin's name.
 pub const ORIGIN: &str = "api.bench.test";
@@ -32,6 +36,9 @@ pub(crate) const NAMES: &str = "*.many.bench.test";
 pub fn name(n: usize) -> String {
     format!("n{n}.many.bench.test")
 }
+
+/// The relay that keeps a log.
+const LOGGING: &str = "logging";
 
 const HTTP1: &[&[u8]] = &[b"http/1.1"];
 
@@ -59,8 +66,8 @@ pub struct Stage {
     /// Where the origin listens.
     pub origin: SocketAddr,
     origin_process: Child,
-    relay_process: Child,
-    relay: SocketAddr,
+    relay: (Child, SocketAddr),
+    logging: OnceLock<(Child, SocketAddr)>,
     counts: Option<PathBuf>,
 }
 
@@ -81,8 +88,9 @@ impl Stage {
         let (origin_pem, relay_pem) = (pem(&directory, "origin"), pem(&directory, "relay"));
         let (origin_process, origin) = start("origin", [origin_pem.clone()], None)?;
         let of_relay = [relay_pem, origin_pem, PathBuf::from(origin.to_string())];
-        let (relay_process, relay) = start("relay", of_relay, counts.as_deref())?;
-        Ok(Self { directory, origin, origin_process, relay_process, relay, counts })
+        let relay = start("relay", of_relay, counts.as_deref())?;
+        let logging = OnceLock::new();
+        Ok(Self { directory, origin, origin_process, relay, logging, counts })
     }
 
     /// Where instructions are counted, if they are.
@@ -103,9 +111,31 @@ impl Stage {
 
     /// Through the relay.
     pub fn relay(&self) -> Result<Subject<'_>> {
+        self.through(&self.relay, "relay", "relay")
+    }
+
+    /// Through a relay that keeps Keyless's log of the requests; started when it is first asked for.
+    pub fn logging_relay(&self) -> Result<Subject<'_>> {
+        if self.logging.get().is_none() {
+            let log = self.directory.path().join("log.db");
+            let origin = PathBuf::from(self.origin.to_string());
+            let arguments = [pem(&self.directory, LOGGING), self.origin_root(), origin, log];
+            let started = start("relay", arguments, self.counts.as_deref())?;
+            // Nobody else sets it.
+            let _ = self.logging.set(started);
+        }
+        let relay = self.logging.get().ok_or("it has been started")?;
+        self.through(relay, "relay with the log", LOGGING)
+    }
+
+    fn through<'a>(
+        &self,
+        (process, address): &'a (Child, SocketAddr),
+        name: &'static str,
+        root: &str,
+    ) -> Result<Subject<'a>> {
         let authorization = Some("Basic YmVuY2g6YmVuY2g=".to_owned());
-        let route = self.route("relay", self.relay, authorization, "relay")?;
-        Ok(Subject { route, process: &self.relay_process })
+        Ok(Subject { route: self.route(name, *address, authorization, root)?, process })
     }
 
     fn route(
@@ -140,8 +170,8 @@ pub fn play_if_asked() -> Result<()> {
     match arguments[..] {
         [] => Ok(()),
         ["origin", root] => Runtime::new()?.block_on(play_origin(root)),
-        ["relay", root, origin_root, origin] => {
-            Runtime::new()?.block_on(play_relay(root, origin_root, origin.parse()?))
+        ["relay", root, origin_root, origin, ref log @ ..] => {
+            Runtime::new()?.block_on(play_relay(root, origin_root, origin.parse()?, log.first()))
         }
         _ => Err("benchmarks take no arguments".into()),
     }
@@ -157,10 +187,19 @@ async fn play_origin(root: &str) -> Result<()> {
     origin::serve(listener, tls).await.map(drop)
 }
 
-async fn play_relay(root: &str, origin_root: &str, origin: SocketAddr) -> Result<()> {
+async fn play_relay(
+    root: &str,
+    origin_root: &str,
+    origin: SocketAddr,
+    log: Option<&&str>,
+) -> Result<()> {
     let ca = TestCa::new();
     let tls = Arc::new(ca.issue(&[ORIGIN])?.server_config(HTTP1)?);
-    let relay = Relay { tls, upstream_tls: trusting(&origin_root.into())?, origin };
+    let log = match log {
+        Some(file) => Some(Log::begin(file.as_ref()).await?),
+        None => None,
+    };
+    let relay = Relay { tls, upstream_tls: trusting(&origin_root.into())?, origin, log };
     let listener = listen().await?;
     ca.write_pem(root.as_ref())?;
     end_with_stdin();
