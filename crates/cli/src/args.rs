@@ -260,7 +260,7 @@ Examples:
 
 const RUN_EXAMPLES: &str = "\
 Examples:
-  keyless run -- claude                               every secret that names hosts and a variable
+  keyless run -- claude                               what the project declares; else every secret with hosts and a variable
   keyless run --secret team/github/token -- gh api user
   keyless run --passphrase-file F --secret team/github/token -- make release
   keyless run --no-secrets -- npm install             just the jail
@@ -308,9 +308,12 @@ pub(crate) struct RunArgs {
     /// A secret that the command may use; repeatable. All that name hosts and a variable when absent
     #[arg(long, value_name = "PATH")]
     pub(crate) secret: Vec<SecretPath>,
-    /// No secrets at all: just the jail
+    /// No secrets at all: just the jail, without variables that look like credentials
     #[arg(long, conflicts_with = "secret")]
     pub(crate) no_secrets: bool,
+    /// A variable that --no-secrets leaves to the command, whatever it looks like; repeatable
+    #[arg(long, value_name = "NAME", requires = "no_secrets")]
+    pub(crate) keep_env: Vec<String>,
     /// Hide one more file or directory from the command; repeatable
     #[arg(long, value_name = "PATH")]
     pub(crate) hide: Vec<PathBuf>,

@@ -28,7 +28,7 @@ use self::{
     git::git_variables,
     hidden::Hidden,
     variables::{
-        add_key_ids, is_offered, leave_to_declared, placeholder, refuse_shared_variables,
+        add_key_ids, is_offered, leave_undeclared, placeholder, refuse_shared_variables,
         refuse_variables_of_sessions, resolved, unnamed, variables,
     },
 };
@@ -70,7 +70,8 @@ pub struct Broker {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Wanted {
-    /// Every secret that names destinations and a variable, or that the proxy sets or signs with.
+    /// Every secret that names destinations and a variable, or that the proxy sets or signs with; of those the ones that
+    /// the project declares, where it declares any.
     All,
     /// None: a jail without credentials.
     Nothing,
@@ -94,6 +95,8 @@ pub struct OpenSession {
     pub remove: Vec<String>,
     /// The secrets that the command finds nowhere, though it may use them.
     pub(crate) unnamed: Vec<SecretPath>,
+    /// How many secrets stayed out since the project does not declare them.
+    pub(crate) undeclared: usize,
     /// The secrets of which a person is asked before some uses or all.
     pub(crate) asking: Vec<SecretPath>,
     /// The secrets that it may use.
@@ -195,9 +198,10 @@ impl Broker {
     ) -> Result<OpenSession, Error> {
         let aliased = aliases(inherited, wanted)?;
         let mut chosen = self.choose(wanted).await?;
-        if *wanted == Wanted::All {
-            leave_to_declared(&mut chosen, |path| caution.declares(path));
-        }
+        let undeclared = match wanted {
+            Wanted::All => leave_undeclared(&mut chosen, &caution),
+            Wanted::Nothing | Wanted::These(_) => 0,
+        };
         self.add_aliased(&aliased, &mut chosen).await?;
         refuse_shared_variables(&chosen)?;
         refuse_variables_of_sessions(&chosen, &aliased)?;
@@ -253,6 +257,7 @@ impl Broker {
             conceal,
             remove,
             unnamed,
+            undeclared,
             asking,
             paths,
             placeholders,
@@ -488,6 +493,7 @@ pub async fn open_bare_session(
         conceal,
         remove,
         unnamed,
+        undeclared: 0,
         asking,
         paths,
         placeholders: BTreeMap::new(),

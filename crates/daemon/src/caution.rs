@@ -1,5 +1,5 @@
 //! How cautious a session is beyond what its secrets say themselves: the operator's index and the project's
-//! manifest may ask for a person more often, never less. What the project declares decides where secrets compete.
+//! manifest may ask for a person more often, never less. What the project declares is what its runs are given.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -54,6 +54,11 @@ impl Caution {
     /// The policy of `path`, of which its secret says `own`.
     pub(crate) fn tighten(&self, path: &SecretPath, own: ApproveOnUse) -> ApproveOnUse {
         self.policies.get(path).map_or(own, |more| own.tightened_by(*more))
+    }
+
+    /// Whether there is a project that declares secrets: its runs are given those and no others, unless they are named.
+    pub(crate) fn is_of_project(&self) -> bool {
+        !self.declared.is_empty()
     }
 
     /// Whether the project declares `path`.

@@ -45,6 +45,8 @@ pub struct RunSpec {
     pub own: Vec<PathBuf>,
     /// Whether there is a jail round it.
     pub isolation: Isolation,
+    /// Variables that the command must not inherit, beside those that hold the session's values.
+    pub remove: Vec<String>,
     /// Where a person would be asked about deploys, if the operator wants one to be. Without a broker nobody answers
     /// there, and a jail, which shows no config, must not make an open gate of that.
     pub deploys_ask_at: Option<PathBuf>,

@@ -1,5 +1,7 @@
 //! `keyless run`: a command that uses secrets without holding them.
 
+mod exposed;
+
 use std::{
     convert::Infallible, ffi::OsString, fs, path::PathBuf, process::ExitCode, sync::Arc,
     time::SystemTime,
@@ -46,7 +48,9 @@ pub(super) async fn run(ui: &Ui, args: RunArgs) -> Result<ExitCode, Error> {
         (open_session(ui, &places, &args, &wanted, &hide).await?, None)
     };
     warn_of_unnamed(ui, &session);
+    say_what_stays_out(ui, &session);
     say_who_is_asked(ui, &session);
+    let remove = exposed::settle(ui, &args, &session);
     if let Some(other) = session.other_version() {
         ui.warn(other_version(&other));
     }
@@ -65,6 +69,7 @@ pub(super) async fn run(ui: &Ui, args: RunArgs) -> Result<ExitCode, Error> {
         show,
         own,
         isolation,
+        remove,
         deploys_ask_at: asks.then(|| places.agent_socket()),
         entered_in: home.is_none().then(|| places.clone()),
     };
@@ -115,7 +120,8 @@ fn has_blank(word: &OsString) -> bool {
 
 /// A client that runs in a session starts its servers in that one.
 async fn run_inside(args: &RunArgs) -> Result<Infallible, Error> {
-    let RunArgs { secret, no_secrets, hide, show, no_jail, routes, factor, command } = args;
+    let RunArgs { secret, no_secrets, keep_env: _, hide, show, no_jail, routes, factor, command } =
+        args;
     let as_it_is = !no_secrets && !no_jail && hide.is_empty() && show.is_empty();
     if !as_it_is || *routes != RouteArgs::default() || *factor != FactorArgs::default() {
         let words = "in a session keyless run takes --secret and a command, which joins that session as it is";
@@ -210,6 +216,16 @@ fn warn_of_unnamed(ui: &Ui, session: &SessionHandle) {
             "{path} has no variable, so the command finds no placeholder of it: {next}"
         ));
     }
+}
+
+/// Who has just stored a secret looks for it in the command.
+fn say_what_stays_out(ui: &Ui, session: &SessionHandle) {
+    let secrets = match session.undeclared() {
+        0 => return,
+        1 => "1 more secret is".to_owned(),
+        some => format!("{some} more secrets are"),
+    };
+    ui.aside(&format!("{secrets} not declared in .keyless/secrets.toml, and so not given to this run: --secret PATH names one."));
 }
 
 /// Where a person answers, said while the terminal is not the command's yet: in the midst of an agent's screen a line of

@@ -210,3 +210,58 @@ fn of_two_secrets_for_one_variable_the_project_says_which() {
     world.keyless(&["secret", "set", other, "--env", "none"]).run().ok();
     run().ok();
 }
+
+/// A project's tools get what the project uses, and not every credential of the account.
+#[test]
+fn a_project_that_declares_secrets_gets_those() {
+    let world = World::with_token();
+    let options = ["--to", "other.test", "--env", "OTHER"];
+    world.add("team/other/token", &options).ok();
+    let script = "echo ${TOKEN:+token} ${OTHER:+other}";
+    let run = |options: &[&str]| {
+        let words = [&["run"], options, &["--", "sh", "-c", script]].concat();
+        world.keyless(&words).run().ok()
+    };
+    assert_eq!(run(&[]), "token other\n", "outside of a project all of them");
+    world.declares(format!("required = [{TOKEN:?}]\n"));
+    assert_eq!(run(&[]), "token\n");
+    assert_eq!(run(&["--secret", "team/other/token"]), "other\n", "what is named is given");
+    world.declares("# Nothing yet.\n");
+    assert_eq!(run(&[]), "token other\n", "a manifest that names none is none");
+}
+
+/// What lies in the environment and looks like a credential is told, and kept from what is not trusted.
+#[test]
+fn credentials_in_the_environment_are_told_and_kept_from_a_bare_jail() {
+    let world = World::with_token();
+    let token = format!("ghp_{}", "A1b2C3d4E5f6".repeat(3));
+    let script = "echo ${NPM_TOKEN:+npm} ${STRAY:+stray} ${GPG_KEY:+gpg} ${INVOCATION_ID:+id}";
+    let run = |options: &[&str]| {
+        let words = [&["run"], options, &["--", "sh", "-c", script]].concat();
+        let mut job = world.keyless(&words);
+        for (name, value) in [
+            ("NPM_TOKEN", "something-of-mine-17"),
+            ("STRAY", token.as_str()),
+            ("GPG_KEY", "E3FF2839C048B25C084DEBE9B26995E310250568"),
+            ("INVOCATION_ID", "5f0c1d8a9b7e4c3d8a6f5e4d3c2b1a09"),
+            ("DATABASE_PASSWORD", ""),
+        ] {
+            job = job.env(name, value);
+        }
+        let seen = job.run();
+        (seen.ok(), seen.errors())
+    };
+    let (out, errors) = run(&[]);
+    assert_eq!(out, "npm stray gpg id\n");
+    assert!(
+        errors.contains("looks like a credential: NPM_TOKEN, STRAY. keyless secret import"),
+        "{errors}"
+    );
+    let (out, errors) = run(&["--no-secrets"]);
+    assert_eq!(out, "gpg id\n");
+    assert!(errors.contains("left out of the command's environment"), "{errors}");
+    assert!(errors.contains("NPM_TOKEN, STRAY (--keep-env"), "{errors}");
+    let (out, errors) = run(&["--no-secrets", "--keep-env", "NPM_TOKEN", "--no-jail"]);
+    assert_eq!(out, "npm gpg id\n");
+    assert!(errors.contains("a credential: STRAY (--keep-env"), "{errors}");
+}

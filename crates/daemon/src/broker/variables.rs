@@ -1,12 +1,12 @@
 //! In which variables a session's command finds its placeholders. Pure.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use keyless_core::{Code, Error, Placeholder, SafeText, SecretPath, SessionKey, Signer};
 use keyless_vault::{EnvName, Secret};
 
 use super::{Inherited, Variable, companion};
-use crate::{aliases::Aliased, environment::is_of_sessions};
+use crate::{aliases::Aliased, caution::Caution, environment::is_of_sessions};
 
 /// Whether an agent that asks for no secret by name gets this one.
 pub(super) fn is_offered(secret: &Secret) -> bool {
@@ -129,21 +129,20 @@ pub fn shared_variables(secrets: &[Secret]) -> BTreeMap<&EnvName, Vec<&SecretPat
     wanted
 }
 
-/// Of secrets that nobody asked for by name and that want one variable, those go that the project does not declare; none
-/// where it declares none of them, or several.
-pub(super) fn leave_to_declared(
-    chosen: &mut Vec<Secret>,
-    is_declared: impl Fn(&SecretPath) -> bool,
-) {
-    let mut gone = Vec::new();
-    for paths in shared_variables(chosen).into_values() {
-        let (declared, others): (Vec<_>, Vec<_>) =
-            paths.into_iter().cloned().partition(|path| is_declared(path));
-        if declared.len() == 1 {
-            gone.extend(others);
-        }
+/// Takes away what the project does not declare, where it declares any secret, and says how many those are. What it takes
+/// to sign with one that stays, stays.
+pub(super) fn leave_undeclared(chosen: &mut Vec<Secret>, caution: &Caution) -> usize {
+    if !caution.is_of_project() {
+        return 0;
     }
-    chosen.retain(|secret| !gone.contains(&secret.path));
+    let declared = chosen.iter().filter(|secret| caution.declares(&secret.path));
+    let mut staying: HashSet<SecretPath> =
+        declared.clone().filter_map(companion).cloned().collect();
+    staying.extend(declared.map(|secret| secret.path.clone()));
+    let goes = |secret: &&Secret| !staying.contains(&secret.path);
+    let left = chosen.iter().filter(|secret| is_offered(secret)).filter(goes).count();
+    chosen.retain(|secret| !goes(&secret));
+    left
 }
 
 /// Two secrets in one variable: the agent would get one of them, and nobody would know which.

@@ -32,11 +32,12 @@ pub(super) async fn run(spec: &RunSpec, session: &SessionHandle) -> Result<Ended
         set.push((KEYLESS_AGENT_SOCKET.to_owned(), socket.to_string_lossy().into_owned()));
     }
     set.extend_from_slice(session.git());
+    let remove = [session.remove(), &spec.remove].concat();
     let environment = command_environment(
         env::vars_os(),
         Changes {
             variables: session.variables(),
-            remove: session.remove(),
+            remove: &remove,
             escapes: keyless_jail::ESCAPE_VARIABLES,
             set: &set,
         },

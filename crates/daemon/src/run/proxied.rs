@@ -20,14 +20,10 @@ pub(super) async fn run(spec: &RunSpec, session: &SessionHandle) -> Result<Ended
         set.push((KEYLESS_AGENT_SOCKET.to_owned(), socket.to_string_lossy().into_owned()));
     }
     // What git would be told is left out: without a jail it has the user's own keys and helpers.
+    let remove = [session.remove(), &spec.remove].concat();
     let environment = command_environment(
         env::vars_os(),
-        Changes {
-            variables: session.variables(),
-            remove: session.remove(),
-            escapes: &[],
-            set: &set,
-        },
+        Changes { variables: session.variables(), remove: &remove, escapes: &[], set: &set },
     );
     let (program, arguments) = spec.command.split_first().ok_or(Code::Usage)?;
     let mut command = tokio::process::Command::new(program);

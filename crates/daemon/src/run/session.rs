@@ -45,11 +45,25 @@ impl SessionHandle {
         }
     }
 
+    /// The variables that are the session's own, or that it takes away.
+    pub fn settled_variables(&self) -> impl Iterator<Item = &str> {
+        let own = self.variables().iter().map(|variable| variable.name.as_str());
+        own.chain(self.remove().iter().map(String::as_str))
+    }
+
     /// The secrets that the command finds nowhere, though it may use them.
     pub fn unnamed(&self) -> &[SecretPath] {
         match self {
             Self::Local(session, _) => &session.unnamed,
             Self::Remote(session) => &session.offer().unnamed,
+        }
+    }
+
+    /// How many secrets stayed out since the project does not declare them.
+    pub fn undeclared(&self) -> usize {
+        match self {
+            Self::Local(session, _) => session.undeclared,
+            Self::Remote(session) => session.offer().undeclared,
         }
     }
 

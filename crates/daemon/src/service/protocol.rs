@@ -162,6 +162,9 @@ pub struct SessionOffer {
     /// Secrets of the session that its command finds nowhere.
     #[serde(default)]
     pub unnamed: Vec<SecretPath>,
+    /// How many secrets stayed out since the project does not declare them.
+    #[serde(default)]
+    pub undeclared: usize,
     /// Secrets of the session of which a person is asked before some uses or all; none from a broker that does not say
     /// it yet.
     #[serde(default)]

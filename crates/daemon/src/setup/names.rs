@@ -1,6 +1,7 @@
 //! What the names of variables say when no catalog knows them: tables of words.
 
-/// Whole names that hold settings: of systems, shells, languages, and of continuous integration.
+/// Whole names that hold settings: of systems, shells, languages and their images (`GPG_KEY` is a fingerprint), and of
+/// continuous integration.
 const SETTINGS: &[&str] = &[
     "ALLUSERSPROFILE",
     "APPDATA",
@@ -13,6 +14,7 @@ const SETTINGS: &[&str] = &[
     "DISPLAY",
     "EDITOR",
     "FORCE_COLOR",
+    "GPG_KEY",
     "HOME",
     "HOMEDRIVE",
     "HOMEPATH",

@@ -130,6 +130,17 @@ impl<'a> Proposer<'a> {
         }
     }
 
+    /// Whether a variable of an environment holds a credential, by its name or by the form of its value. One that is
+    /// merely random under a name that says nothing holds none: terminals, sessions and invocations are numbered.
+    pub fn is_credential(&self, name: &str, value: &str) -> bool {
+        let Judged::Secret(proposal) = self.judge(name, value) else { return false };
+        proposal.pattern.is_some()
+            || names::is_secret(name)
+            || holds_password(value)
+            || values::holds_credential_field(value)
+            || self.looks(name, value)
+    }
+
     /// The place that an alias names: it is the project's own word.
     pub(super) fn aliased(&self, name: &str, path: SecretPath) -> Proposal {
         Proposal { path, ..self.named(name) }

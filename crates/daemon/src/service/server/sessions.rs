@@ -126,6 +126,7 @@ impl Service {
             conceal: open.conceal.clone(),
             remove: open.remove.clone(),
             unnamed: open.unnamed.clone(),
+            undeclared: open.undeclared,
             asking: open.asking.clone(),
             version: Some(OURS.to_owned()),
         };
