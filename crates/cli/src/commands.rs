@@ -40,9 +40,10 @@ use clap::{ArgMatches, FromArgMatches as _, error::ErrorKind};
 use keyless_core::{Code, Error, SafeText};
 use keyless_daemon::{
     AgreedConfig, Config, Leads, OlderBroker, Places, Store, check_place, ci, create_whole,
-    path_unusable, read_variable, refuse_unset_clock,
+    path_unusable, read_variable, refuse_unset_clock, remember_passphrase_file,
     vault::{EnvName, Factor, Vault},
 };
+use zeroize::Zeroizing;
 
 use crate::{
     args,
@@ -340,6 +341,13 @@ async fn have_agreed(
 /// Writes a new file for its owner alone; never over one that is there.
 fn write_private(file: &Path, text: &[u8]) -> Result<(), Error> {
     create_whole(file, text, 0o600).map_err(|error| path_unusable(file, &error))
+}
+
+/// Writes what opens the store into such a file, which no agent gets to see from then on.
+fn write_opener(places: &Places, file: &Path, text: &str) -> Result<(), Error> {
+    remember_passphrase_file(places, file);
+    let line = Zeroizing::new(format!("{text}\n"));
+    write_private(file, line.as_bytes())
 }
 
 /// Whether [`write_private`] will find a place, before what it is to write is made: nobody sees that twice.

@@ -78,6 +78,12 @@ pub(crate) fn keyfile(file: &Path) -> Result<Keyfile, Error> {
     Ok(key)
 }
 
+/// A new key file, which no agent ever gets to see.
+pub(crate) fn new_keyfile(file: &Path) -> Result<Keyfile, Error> {
+    remember_passphrase_file(&Places::from_environment()?, file);
+    Keyfile::create(file)
+}
+
 /// The store's passphrase: from a file, else from a prompt.
 pub(crate) fn passphrase(factor: &FactorArgs) -> Result<Zeroizing<String>, Error> {
     match passphrase_file(factor) {
@@ -86,7 +92,8 @@ pub(crate) fn passphrase(factor: &FactorArgs) -> Result<Zeroizing<String>, Error
     }
 }
 
-fn passphrase_from(file: &Path) -> Result<Zeroizing<String>, Error> {
+/// The passphrase in a file, which no agent gets to see from now on.
+pub(crate) fn passphrase_from(file: &Path) -> Result<Zeroizing<String>, Error> {
     let passphrase = read_passphrase_file(file)?;
     remember_passphrase_file(&Places::from_environment()?, file);
     Ok(passphrase)

@@ -14,7 +14,7 @@ use keyless_daemon::{
 use serde_json::json;
 use zeroize::Zeroizing;
 
-use super::{check_private, write_private};
+use super::{check_private, write_opener};
 use crate::{
     args::InitArgs,
     prompt,
@@ -43,10 +43,7 @@ pub(super) async fn run(ui: &Ui, args: InitArgs) -> Result<ExitCode, Error> {
     let words = phrase.expose_to_operator();
     let store_path = keyless_daemon::store_place(&places)?.to_string();
     if let Some(file) = args.recovery_file.as_ref().or(own_file.as_ref()) {
-        let line = Zeroizing::new(format!("{}\n", *words));
-        write_private(file, line.as_bytes())?;
-        // It opens the store as a passphrase does.
-        keyless_daemon::remember_passphrase_file(&places, file);
+        write_opener(&places, file, &words)?;
         let place = file.display();
         let next = if own_file.is_some() {
             format!(

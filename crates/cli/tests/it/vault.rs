@@ -118,6 +118,29 @@ fn a_lost_passphrase_is_replaced_with_the_recovery_phrase() {
     assert!(listed.contains("passphrase  from cold") && listed.contains("recovery"), "{listed}");
 }
 
+/// A file with what opens the store is out of an agent's sight from when it is written.
+#[test]
+fn no_run_sees_a_file_that_opens_the_store() {
+    let world = World::with_token();
+    let place = |name: &str| world.home.work().join(name).to_str().unwrap().to_owned();
+    let [key, words, uri, fresh] = ["vault.key", "words", "uri", "fresh"].map(place);
+    world.home.write("work/fresh", "Zr7 words nobody says together").unwrap();
+    fs::set_permissions(&fresh, fs::Permissions::from_mode(0o600)).unwrap();
+    let envelope = |words: &[&str]| {
+        world.keyless(&[&["vault", "envelope"], words].concat()).run().ok();
+    };
+    envelope(&["add", "keyfile", "--file", &key]);
+    envelope(&["change", "recovery", "--output", &words]);
+    envelope(&["add", "totp", "--output", &uri]);
+    envelope(&["change", "passphrase", "--new-passphrase-file", &fresh]);
+    let all = [&key, &words, &uri, &fresh];
+    let script: String = all.iter().map(|file| format!("cat {file} 2>/dev/null; ")).collect();
+    let script = format!("{script} true");
+    let run = ["run", "--no-secrets", "--", "sh", "-c", &script];
+    assert_eq!(world.keyless(&run).run().ok(), "");
+    assert!(all.iter().all(|file| !fs::read(file).unwrap().is_empty()));
+}
+
 #[test]
 fn a_removed_secret_comes_back_until_it_is_purged() {
     let mut world = World::with_token();

@@ -36,7 +36,7 @@ fn recovery_phrase(places: &Places) -> Option<Check> {
     let file = recovery_file(places);
     file.exists().then(|| {
         let place = file.display();
-        let found = format!("the recovery phrase, which opens the store, lies in {place}");
+        let found = format!("the recovery phrase of init, which opens the store unless it was changed since, lies in {place}");
         let remedy = "write it down, or move it off this machine, and delete the file";
         Check::warning("home.recovery", found, remedy)
     })

@@ -4,7 +4,7 @@ use std::{fs::File, io::Read, path::Path};
 
 use keyless_core::{Code, Error, SafeText, SecretPath};
 use keyless_daemon::{
-    Operator, counted, read_passphrase_file, remember_passphrase_file,
+    Operator, counted,
     vault::{
         Backup, BackupIdentities, BackupRecipients, Conflicts, Imported, MAX_BACKUP_BYTES,
         Metadata, Replacement,
@@ -37,11 +37,9 @@ pub(super) async fn export(ui: &Ui, args: ExportVaultArgs) -> Result<(), Error> 
 }
 
 pub(super) async fn import(ui: &Ui, args: ImportVaultArgs) -> Result<(), Error> {
-    let identities = BackupIdentities::parse(&read_passphrase_file(&args.identity)?)?;
+    let identities = BackupIdentities::parse(&prompt::passphrase_from(&args.identity)?)?;
     let copy = Backup::decrypt(&read(&args.file)?, &identities)?;
-    let (places, vault) = unlock_vault(&args.factor).await?;
-    // It opens every secret: no agent gets to see it from now on.
-    remember_passphrase_file(&places, &args.identity);
+    let (_, vault) = unlock_vault(&args.factor).await?;
     let conflicts = match (args.keep, args.replace) {
         (true, _) => Conflicts::Keep,
         (_, true) => Conflicts::Replace,

@@ -4,15 +4,13 @@ use std::sync::Arc;
 
 use keyless_core::{Code, Error, SafeText};
 use keyless_daemon::{
-    Operator, read_passphrase_file,
-    vault::{
-        Entries, EnvelopeKind, Factor, Keyfile, MachineBinding, Passphrase, RecoveryPhrase, Vault,
-    },
+    Operator, Places,
+    vault::{Entries, EnvelopeKind, Factor, MachineBinding, Passphrase, RecoveryPhrase, Vault},
 };
 use serde_json::json;
 use zeroize::Zeroizing;
 
-use super::super::{open_store, unlock_vault, write_private};
+use super::super::{open_store, unlock_vault, write_opener};
 use crate::{
     args::{EnvelopeAddArgs, EnvelopeCommand, EnvelopeRemoveArgs, EnvelopeWord, OpenerArgs},
     prompt,
@@ -78,7 +76,7 @@ async fn put(ui: &Ui, verb: &str, args: EnvelopeAddArgs, put: Put) -> Result<(),
         EnvelopeKind::Keyfile => keyfile(&vault, &args, entry).await?,
         EnvelopeKind::Passphrase => {
             let passphrase = match &args.new_passphrase_file {
-                Some(file) => read_passphrase_file(file)?,
+                Some(file) => prompt::passphrase_from(file)?,
                 None => prompt::typed_passphrase()?,
             };
             vault.change_passphrase(Passphrase::new(passphrase), entry).await?;
@@ -104,6 +102,7 @@ async fn put(ui: &Ui, verb: &str, args: EnvelopeAddArgs, put: Put) -> Result<(),
                 Put::New => "The recovery phrase opens the store.\n",
             }
             .to_owned()
+                + &moved_away(&args)
         }
         EnvelopeKind::Totp => {
             vault
@@ -120,10 +119,21 @@ async fn put(ui: &Ui, verb: &str, args: EnvelopeAddArgs, put: Put) -> Result<(),
                 )
                 .await?;
             "Codes of the app reopen the store after it has locked itself.\n".to_owned()
+                + &moved_away(&args)
         }
     };
     ui.answer(verb, &data, &words);
     Ok(())
+}
+
+/// What to do with the file that it was written to.
+fn moved_away(args: &EnvelopeAddArgs) -> String {
+    args.output.as_ref().map_or(String::new(), |file| {
+        format!(
+            "Move {} off this machine at once; runs that begin now don't show it.\n",
+            file.display()
+        )
+    })
 }
 
 async fn keyfile(
@@ -136,7 +146,7 @@ async fn keyfile(
     };
     let binding =
         if args.this_machine_only { MachineBinding::MachineV1 } else { MachineBinding::Unbound };
-    let file = Keyfile::create(path)?;
+    let file = prompt::new_keyfile(path)?;
     if let Err(error) = vault.put_keyfile(&file, binding, entry).await {
         // It opens nothing.
         let _ = std::fs::remove_file(path);
@@ -187,8 +197,7 @@ impl Shown<'_> {
     ) -> Result<(), Error> {
         if let Some(path) = &args.output {
             data["file"] = json!(path.to_string_lossy());
-            let line = Zeroizing::new(format!("{}\n", self.text));
-            return write_private(path, line.as_bytes());
+            return write_opener(&Places::from_environment()?, path, self.text);
         }
         if ui.is_json() {
             data[self.field] = json!(self.text);
