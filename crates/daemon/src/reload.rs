@@ -26,6 +26,9 @@ use crate::broker::plain_entry;
 /// Between two looks.
 const INTERVAL: Duration = Duration::from_millis(400);
 
+/// For how long files keep still that somebody waits for.
+const SETTLING: Duration = Duration::from_millis(20);
+
 /// What a file looked like; nothing when it is not there.
 type Look = Option<(u64, u64, u64, i64, i64, i64)>;
 
@@ -82,14 +85,32 @@ impl Watcher {
             }
             let now = look_at(&self.files).await;
             if now == last && now != self.taken_up {
-                let looks = self.files.iter().zip(now.iter().zip(&self.taken_up));
-                let changed = looks.filter(|(_, (now, before))| now != before);
-                let changed = changed.map(|(file, _)| file.clone()).collect();
-                self.taken_up = now;
-                return Change::Files(changed);
+                return self.take_up(now);
             }
             last = now;
         }
+    }
+
+    /// What has changed by now, if anything has: for who begins something that shall be by these files.
+    pub(crate) async fn changed_by_now(&mut self) -> Option<Change> {
+        let mut last = look_at(&self.files).await;
+        while last != self.taken_up {
+            tokio::time::sleep(SETTLING).await;
+            let now = look_at(&self.files).await;
+            if now == last {
+                return Some(self.take_up(now));
+            }
+            last = now;
+        }
+        None
+    }
+
+    fn take_up(&mut self, now: Vec<Look>) -> Change {
+        let looks = self.files.iter().zip(now.iter().zip(&self.taken_up));
+        let changed = looks.filter(|(_, (now, before))| now != before);
+        let changed = changed.map(|(file, _)| file.clone()).collect();
+        self.taken_up = now;
+        Change::Files(changed)
     }
 }
 
@@ -170,9 +191,14 @@ mod tests {
         fs::rename(place("..tmp"), place("..data")).unwrap();
         let Change::Files(changed) = watcher.changed().await else { panic!("a signal") };
         assert_eq!(changed, [place("token")]);
+        assert!(watcher.changed_by_now().await.is_none());
         fs::write(place("other"), "now it is there").unwrap();
         let Change::Files(changed) = watcher.changed().await else { panic!("a signal") };
         assert_eq!(changed, [place("other")]);
+        fs::write(place("other"), "and is another").unwrap();
+        let Some(Change::Files(changed)) = watcher.changed_by_now().await else { panic!("none") };
+        assert_eq!(changed, [place("other")]);
+        assert!(watcher.changed_by_now().await.is_none());
     }
 
     #[test]

@@ -49,14 +49,14 @@ fn where_values_go_takes_the_word_of_who_has_the_factor() {
         "expect('Passphrase'); say({passphrase:?}); expect('Is that yours?'); say('y\\n'); expect('Unlocked already'); finish(code=0)"
     );
     at_a_terminal(&world, world.keyless(&["unlock"]).without_passphrase(), &yes);
-    wait_until("it is in force", trusted);
+    assert!(trusted(), "the next run has it");
     let noted = |entry: &Value| entry["detail"]["note"] == "agreed to";
     assert!(world.log().iter().any(noted));
     // Once is enough, and what is taken away needs nobody's word.
     let again = world.keyless(&["unlock"]).without_passphrase().run().ok();
     assert!(again.contains("Unlocked already"), "{again}");
     fs::write(world.home.keyless_home().join("config.toml"), "").unwrap();
-    wait_until("it is gone", || !trusted());
+    assert!(!trusted(), "the next run is without");
 }
 
 /// A program that is declared as a source gets no value by that alone.

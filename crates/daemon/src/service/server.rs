@@ -9,6 +9,7 @@ mod sessions;
 use std::{
     fs,
     net::SocketAddr,
+    path::PathBuf,
     sync::{Arc, atomic::AtomicU64},
 };
 
@@ -18,7 +19,7 @@ use keyless_sockets::Accepting;
 use parking_lot::Mutex;
 use tokio::{
     net::{UnixListener, UnixStream},
-    sync::{Semaphore, watch},
+    sync::{Semaphore, mpsc, oneshot, watch},
     task::JoinSet,
 };
 
@@ -37,7 +38,7 @@ use crate::{
     nl::{Listeners, NlService, Telling, end_revoked, keep_phases, tell_all, tidy_agents},
     operator::{Approver, OperatorDoor, Overview},
     places::Places,
-    reload::{self, Watcher},
+    reload::{self, Change, Watcher},
     run::loopback_listener,
     service_files::in_words,
     session_book::SessionBook,
@@ -62,6 +63,8 @@ struct Service {
     closing: watch::Sender<bool>,
     proxy: SocketAddr,
     web: Arc<Web>,
+    /// Where who begins a session has config.toml looked at.
+    config_looks: mpsc::Sender<Looked>,
     /// Why config.toml as it lies there is not in force.
     config_problem: Mutex<Option<Error>>,
     signing_problem: SigningProblem,
@@ -69,7 +72,13 @@ struct Service {
 }
 
 impl Service {
-    fn new(broker: Broker, nl: Arc<NlService>, desk: &Arc<Desk>, proxy: SocketAddr) -> Self {
+    fn new(
+        broker: Broker,
+        nl: Arc<NlService>,
+        desk: &Arc<Desk>,
+        proxy: SocketAddr,
+        config_looks: mpsc::Sender<Looked>,
+    ) -> Self {
         Self {
             checks: Arc::new(LivenessChecks::new(&desk.places, desk.log.clone())),
             broker,
@@ -82,6 +91,7 @@ impl Service {
             closing: watch::Sender::new(false),
             proxy,
             web: Arc::new(Web::new(Arc::clone(desk))),
+            config_looks,
             config_problem: Mutex::default(),
             signing_problem: SigningProblem::default(),
             last_manifest: Arc::default(),
@@ -157,7 +167,8 @@ async fn serve_to_the_end(
     let mut beside = JoinSet::new();
     let desk = desk(&broker, &places, window);
     let keeper = Arc::clone(&desk.keeper);
-    let service = Service::new(broker, speaking, &desk, proxy);
+    let (looks, looks_wanted) = mpsc::channel(1);
+    let service = Service::new(broker, speaking, &desk, proxy, looks);
     begin_upkeep(&mut beside, &service, nl);
     let door = OperatorDoor::new(&service.broker, desk, Arc::clone(&service.web));
     beside.spawn(Arc::new(door).serve(operator_listener));
@@ -165,7 +176,7 @@ async fn serve_to_the_end(
     let mut locked = service.lock.subscribe();
     let watcher = Watcher::new(vec![service.places.config_file()]).await;
     let watcher = if has_terminal { watcher } else { watcher.and_hangups()? };
-    beside.spawn(follow_config(Arc::clone(&service), watcher));
+    beside.spawn(follow_config(Arc::clone(&service), watcher, looks_wanted));
     keeper.opened("from cold").await;
     ready(nl_doors.http);
     systemd::tell("READY=1");
@@ -228,9 +239,16 @@ impl Service {
     }
 }
 
+/// Told once what config.toml says is in force, or known not to be.
+type Looked = oneshot::Sender<()>;
+
 /// Keeps the policy in step with config.toml; one that can't be used leaves what is in force, and
 /// `keyless status` says why.
-async fn follow_config(service: Arc<Service>, mut watcher: Watcher) {
+async fn follow_config(
+    service: Arc<Service>,
+    mut watcher: Watcher,
+    mut wanted: mpsc::Receiver<Looked>,
+) {
     loop {
         let file = service.places.config_file();
         let loaded = Config::load(&file);
@@ -238,14 +256,25 @@ async fn follow_config(service: Arc<Service>, mut watcher: Watcher) {
         files.push(service.places.agreed_file());
         files.extend(loaded.iter().flat_map(|config| config.egress.files()));
         watcher.watch(files.clone()).await;
-        let change = watcher.changed().await;
-        let reloaded = taken_up(&service).await;
-        let who = agent("broker", "broker");
-        // What can't be written stops what agents do, not what the operator has said.
-        let entry = reload::entry(who, &change, &files, reloaded.as_ref().err());
-        let _ = service.broker.log().append(entry).await;
-        *service.config_problem.lock() = reloaded.err();
+        let (change, looked) = tokio::select! {
+            change = watcher.changed() => (Some(change), None),
+            Some(looked) = wanted.recv() => (watcher.changed_by_now().await, Some(looked)),
+        };
+        if let Some(change) = change {
+            take_up(&service, &change, &files).await;
+        }
+        // Who no longer waits has gone on without.
+        let _ = looked.map(|looked| looked.send(()));
     }
+}
+
+async fn take_up(service: &Service, change: &Change, files: &[PathBuf]) {
+    let reloaded = taken_up(service).await;
+    let who = agent("broker", "broker");
+    // What can't be written stops what agents do, not what the operator has said.
+    let entry = reload::entry(who, change, files, reloaded.as_ref().err());
+    let _ = service.broker.log().append(entry).await;
+    *service.config_problem.lock() = reloaded.err();
 }
 
 async fn taken_up(service: &Service) -> Result<(), Error> {

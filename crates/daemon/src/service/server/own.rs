@@ -7,6 +7,7 @@ use std::{path::PathBuf, sync::Arc};
 
 use futures_util::future::BoxFuture;
 use keyless_core::Error;
+use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
 use super::{Service, desk, sessions::Tools};
@@ -71,7 +72,9 @@ impl OwnTools {
         let desk = desk(&broker, places, config.unlock.window(None)?.for_one_run());
         // It has a proxy only where it is asked for one.
         let nowhere = ([127, 0, 0, 1], 0).into();
-        let service = Arc::new(Service::new(broker, nl, &desk, nowhere));
+        // Its routes and roots are those that it began with: nobody follows config.toml.
+        let (looks, _) = mpsc::channel(1);
+        let service = Arc::new(Service::new(broker, nl, &desk, nowhere, looks));
         let tools = service.open_tools(open, manifest, hidden).await;
         let tools = tools.inspect_err(|_| upkeep.abort())?;
         Ok(Self { service, tools, upkeep })

@@ -10,7 +10,12 @@ use std::{
 
 use data_encoding::HEXLOWER;
 use keyless_core::Error;
-use tokio::{net::UnixListener, sync::watch, task::AbortHandle};
+use tokio::{
+    net::UnixListener,
+    sync::{oneshot, watch},
+    task::AbortHandle,
+    time::timeout,
+};
 
 use super::{
     super::protocol::{OURS, SessionOffer, Ticket},
@@ -26,6 +31,9 @@ use crate::{
 
 /// How long sessions, and refreshes that are under way, may take to end when the store is locked.
 pub(super) const DRAIN: Duration = Duration::from_secs(2);
+
+/// How long a session waits for config.toml to be looked at.
+const STEP: Duration = Duration::from_secs(1);
 
 /// A session of one connection, and the sockets of its own: for its traffic, and for its tools.
 pub(super) struct Held {
@@ -103,6 +111,7 @@ impl Service {
         manifest: Option<&str>,
         hidden: Arc<[PathBuf]>,
     ) -> Result<(Held, SessionOffer), Error> {
+        self.keep_step().await;
         let index_file = self.places.index_file();
         let caution = Caution::of(self.broker.vault(), &index_file, manifest).await?;
         let open = self.broker.open_session(wanted, inherited, caution).await?;
@@ -131,6 +140,18 @@ impl Service {
             version: Some(OURS.to_owned()),
         };
         Ok((Held { open, door, tools }, offer))
+    }
+
+    /// What the operator has just written to config.toml, or agreed to, counts for a session that begins now.
+    async fn keep_step(&self) {
+        let (looked, is_looked) = oneshot::channel();
+        let looking = async {
+            if self.config_looks.send(looked).await.is_ok() {
+                let _ = is_looked.await;
+            }
+        };
+        // Files that are written without a pause keep nobody waiting, nor does a log that can't be written.
+        let _ = timeout(STEP, looking).await;
     }
 
     async fn open_doors(

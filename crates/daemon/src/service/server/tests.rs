@@ -31,7 +31,8 @@ impl Served {
         let window = UnlockConfig::default().window(None).unwrap();
         let nl = Arc::new(NlService::new(&broker, &places, &Config::default().nl).unwrap());
         let desk = desk(&broker, &places, window);
-        let service = Service::new(broker, nl, &desk, ([127, 0, 0, 1], 1).into());
+        let (looks, _) = mpsc::channel(1);
+        let service = Service::new(broker, nl, &desk, ([127, 0, 0, 1], 1).into(), looks);
         Self { service: Arc::new(service), folder }
     }
 
