@@ -85,6 +85,8 @@ mod scene;
 
 /// Whether a value is taken out of what comes back.
 pub use keyless_action::is_looked_for;
+/// Who an agent is that speaks the NL Protocol.
+pub use keyless_client::Identity;
 /// The rules about one request, and the ports to which no request carries a value.
 pub use keyless_egress::{Explanation, Question, never_carried};
 /// Where a forwarder's streams go on to.
@@ -132,8 +134,8 @@ pub use crate::{
     log_breaks::{BreaksSeen, accept_log_breaks},
     log_keeping::{AuditConfig, remove_old_log, rotate_log, rotate_log_keys},
     nl::{
-        Agents, CREDENTIAL_NOTE, NlClient, NlIdentity, OPERATOR, Registrar, Registration,
-        registered, serve_nl_stdio,
+        Agents, CREDENTIAL_NOTE, NlClient, OPERATOR, Registrar, Registration, registered,
+        serve_nl_stdio,
     },
     notes::{Note, Notes, RequestNote},
     opening::open_vault,

@@ -13,7 +13,6 @@
 mod bridge;
 mod caller;
 mod http;
-mod line;
 mod listen;
 mod ndjson;
 
@@ -63,7 +62,7 @@ pub(crate) use self::{
 };
 pub use self::{
     agents::{Agents, CREDENTIAL_NOTE, OPERATOR, Registrar, Registration, registered},
-    bridge::{NlClient, NlIdentity, serve_stdio as serve_nl_stdio},
+    bridge::{NlClient, serve_stdio as serve_nl_stdio},
     webhooks::{HookUrl, Webhook},
 };
 

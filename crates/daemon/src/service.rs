@@ -13,7 +13,7 @@ mod protocol;
 mod server;
 mod turn;
 
-pub(crate) use client::{PATIENCE, connect_in_time, hangs_for, process_at, while_it_answers};
+pub(crate) use client::while_it_answers;
 pub use client::{RemoteSession, lock, open_session, reopen, status};
 pub use older::{OlderBroker, older_brokers};
 pub use protocol::{SessionOffer, Status};

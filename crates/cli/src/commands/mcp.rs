@@ -5,7 +5,7 @@ use std::{net::SocketAddr, path::PathBuf, process::ExitCode, sync::Arc};
 
 use keyless_core::{Code, Error, SafeText};
 use keyless_daemon::{
-    AgentClient, NlClient, NlIdentity, Places, ToolSession, http_credential,
+    AgentClient, Identity, NlClient, Places, ToolSession, http_credential,
     mcp::{Credential, HTTP_PATH, Server, Toolset, refuse_others, serve_http, serve_stdio},
 };
 use keyless_pack::Request;
@@ -40,8 +40,8 @@ fn served(toolset: ToolsetWord, session: &ToolSession) -> Result<Toolset, Error>
     let places = Places::from_environment()?;
     match toolset {
         ToolsetWord::Nl => {
-            let identity = NlIdentity::from_environment(session.clone())?;
-            let client = NlClient::new(places.tools_socket(), identity);
+            let identity = Identity::from_environment()?;
+            let client = NlClient::new(places.tools_socket(), identity, session.clone());
             Ok(Toolset::Nl(Arc::new(client)))
         }
         ToolsetWord::Pack => Ok(Toolset::Pack(Arc::new(PackTools::new(Request::default())))),

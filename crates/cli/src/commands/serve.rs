@@ -4,7 +4,7 @@
 use std::{process::ExitCode, sync::Arc};
 
 use keyless_core::Error;
-use keyless_daemon::{Broker, EgressDoor, NlIdentity, NlTls, Places, ToolSession, serve_nl_stdio};
+use keyless_daemon::{Broker, EgressDoor, Identity, NlTls, Places, serve_nl_stdio};
 
 use super::{config, unlock_vault};
 use crate::{
@@ -15,11 +15,7 @@ use crate::{
 pub(super) async fn run(ui: &Ui, args: ServeArgs) -> Result<ExitCode, Error> {
     if args.stdio {
         let places = Places::from_environment()?;
-        serve_nl_stdio(
-            &places.tools_socket(),
-            &NlIdentity::from_environment(ToolSession::default())?,
-        )
-        .await?;
+        serve_nl_stdio(&places.tools_socket(), &Identity::from_environment()?).await?;
         return Ok(ExitCode::SUCCESS);
     }
     let (places, vault) = unlock_vault(&args.factor).await?;

@@ -10,6 +10,8 @@ mod delegations;
 mod detection;
 /// The whole story, at every door.
 mod doors;
+/// Agents written in Rust.
+mod framework;
 /// Values while an action has them, and after.
 mod lifetimes;
 /// Places of sources that no secret stands for.

@@ -1,7 +1,6 @@
-//! The proof that a token is its presenter's: how it is written, and who brings none.
+//! The proof that a token is its presenter's: whether it is good here and now, and who brings none.
 //!
-//! `<unix time>.<hex>`: an HMAC-SHA256 of `token||agent uri||time` by a key that the token's subject is given when it
-//! accepts it, each instance one of its own. Whoever only overheard a token's name has no key, and a proof that was
+//! How it is reckoned is in `keyless_client::proof`. Whoever only overheard a token's name has no key, and a proof that was
 //! overheard was shown already. Source: reference/nl.md, section 7, C-16.
 
 use std::sync::{
@@ -9,11 +8,9 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use data_encoding::HEXLOWER;
-use hmac::{Hmac, KeyInit, Mac};
 use jiff::{SignedDuration, Timestamp};
+use keyless_client::proven_at;
 use keyless_core::{Code, Error};
-use sha2::Sha256;
 
 use super::grants::Reservation;
 use crate::config::MAX_PROOF_SKEW;
@@ -61,13 +58,6 @@ impl ShownProof {
     }
 }
 
-/// A proof for a time in Unix seconds.
-pub(super) fn proof(key: &str, token: &str, presenter: &str, at: i64) -> String {
-    let at = at.to_string();
-    let mac = mac(key, token, presenter, &at).finalize().into_bytes();
-    format!("{at}.{}", HEXLOWER.encode(&mac))
-}
-
 /// Until when a proof could be shown again, if it fits and its time is no more than `skew` from now. Another broker of the
 /// store may allow more, so that it is the most that any may.
 pub(super) fn fits(
@@ -76,20 +66,10 @@ pub(super) fn fits(
     (now, skew): (Timestamp, SignedDuration),
 ) -> Result<Timestamp, Error> {
     let invalid = || Error::new(Code::DelegationInvalid);
-    let (time, shown) = proof.split_once('.').ok_or_else(invalid)?;
-    let at: i64 = time.parse().map_err(|_| invalid())?;
-    let shown = HEXLOWER.decode(shown.as_bytes()).map_err(|_| invalid())?;
-    let is_near = now.as_second().abs_diff(at) <= skew.as_secs().unsigned_abs();
-    if !is_near || mac(key, token, presenter, time).verify_slice(&shown).is_err() {
+    let at = proven_at(proof, key, token, presenter).ok_or_else(invalid)?;
+    if now.as_second().abs_diff(at) > skew.as_secs().unsigned_abs() {
         return Err(invalid());
     }
     let at = Timestamp::from_second(at).ok();
     at.and_then(|at| at.checked_add(MAX_PROOF_SKEW).ok()).ok_or_else(invalid)
-}
-
-fn mac(key: &str, token: &str, presenter: &str, time: &str) -> Hmac<Sha256> {
-    let mut mac = <Hmac<Sha256> as KeyInit>::new_from_slice(key.as_bytes())
-        .expect("HMAC takes a key of any length");
-    mac.update(format!("{token}||{presenter}||{time}").as_bytes());
-    mac
 }

@@ -9,6 +9,7 @@ use std::{
 };
 
 use data_encoding::HEXLOWER;
+use keyless_client::{PATIENCE, connect_in_time, hangs_for, process_at};
 use keyless_core::{ApproveOnUse, Code, Error, SafeText, SecretPath, approval::RequestId};
 use keyless_vault::{Metadata, Vault, Voucher};
 use tokio::{
@@ -29,9 +30,7 @@ use crate::{
     inventory::asked_at_least,
     liveness::Checked,
     places::Places,
-    service::{
-        PATIENCE, UNREADABLE_CALL, connect_in_time, hangs_for, process_at, while_it_answers,
-    },
+    service::{UNREADABLE_CALL, while_it_answers},
     session_book::{SessionRow, not_open},
     sockets::told_error,
 };

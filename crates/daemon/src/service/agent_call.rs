@@ -12,12 +12,6 @@ use super::{
 };
 use crate::deploys::{DeployBy, DeployWord};
 
-/// Connects, to speak the NL Protocol; waits for a place in the queue as long as a broker that is well may take.
-/// [`Code::BrokerNotRunning`] when there is nobody.
-pub(crate) async fn reach(socket: &Path) -> Result<UnixStream, Error> {
-    connect(socket).await.map_err(no_broker)
-}
-
 /// Connects, and gives the session that the connection stands for.
 pub(crate) async fn greet(
     socket: &Path,

@@ -4,15 +4,14 @@ use std::{
     future::Future,
     io,
     path::{Path, PathBuf},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
+use keyless_client::{PATIENCE, connect_in_time, hangs_for, process_at, while_alive};
 use keyless_core::{Code, Error, SafeText};
-use keyless_sockets::connect_unix;
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
     net::UnixStream,
-    time::sleep,
 };
 
 use super::protocol::{
@@ -21,17 +20,8 @@ use super::protocol::{
 use crate::{
     broker::{Inherited, Wanted},
     places::unusable,
-    sockets::{process_of, told_error},
+    sockets::told_error,
 };
-
-/// How long a broker that is well takes at most to say how it is; to lock, it waits two seconds for what is under way.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
-
-/// How long an answer may stay away before the broker is asked beside it how it is.
-const SOON: Duration = Duration::from_millis(500);
-
-/// How soon a broker is tried again whose queue is full.
-const AGAIN: Duration = Duration::from_millis(10);
 
 /// A session of the service; it ends when this is dropped.
 pub struct RemoteSession {
@@ -139,22 +129,6 @@ pub async fn lock(socket: &Path) -> Result<bool, Error> {
     }
 }
 
-/// Connects as soon as the queue at the socket has room, which whoever connects in a loop fills for moments; `WouldBlock`
-/// where it has none for as long as one that is well may take.
-pub(crate) async fn connect_in_time(socket: &Path) -> io::Result<UnixStream> {
-    let begun = Instant::now();
-    loop {
-        match connect_unix(socket).await {
-            Err(error)
-                if error.kind() == io::ErrorKind::WouldBlock && begun.elapsed() < PATIENCE =>
-            {
-                sleep(AGAIN).await;
-            }
-            connected => return connected,
-        }
-    }
-}
-
 pub(super) async fn connect(socket: &Path) -> Result<UnixStream, Error> {
     connect_in_time(socket).await.map_err(|error| match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => Code::Locked.into(),
@@ -171,6 +145,10 @@ async fn connect_awake(socket: &Path) -> Result<UnixStream, Error> {
     let process = process_at(&connection);
     let alive = tokio::time::timeout(PATIENCE, shows_life(&mut connection)).await;
     alive.unwrap_or_else(|_| Err(hangs(process))).map(|()| connection)
+}
+
+async fn is_awake(socket: &Path) -> Result<(), Error> {
+    connect_awake(socket).await.map(drop)
 }
 
 /// Has whoever is at the other end say that they are there. One of before says that it does not know the call.
@@ -218,43 +196,11 @@ pub(crate) async fn while_it_answers<T>(
     socket: &Path,
     asking: impl Future<Output = Result<T, Error>>,
 ) -> Result<T, Error> {
-    let hung = async {
-        let mut pause = SOON;
-        loop {
-            sleep(pause).await;
-            pause = PATIENCE;
-            if let Err(error) = connect_awake(socket).await
-                && error.code() == Code::BrokerHangs
-            {
-                return error;
-            }
-        }
-    };
-    tokio::select! {
-        biased;
-        answered = asking => answered,
-        error = hung => Err(error),
-    }
-}
-
-/// The process at the other end, where the system tells it.
-pub(crate) fn process_at(connection: &UnixStream) -> Option<u64> {
-    let process = process_of(connection).and_then(|process| u64::try_from(process).ok());
-    process.filter(|process| *process > 0)
+    while_alive(|| is_awake(socket), asking).await
 }
 
 fn hangs(process: Option<u64>) -> Error {
     hangs_for(PATIENCE, process)
-}
-
-/// The error about a broker that has not answered for so long.
-pub(crate) fn hangs_for(patience: Duration, process: Option<u64>) -> Error {
-    let words = SafeText::words("no answer within ").and(patience.as_secs()).and(" s");
-    let words = match process {
-        Some(process) => words.and(" from process ").and(process),
-        None => words,
-    };
-    Error::with(Code::BrokerHangs, words)
 }
 
 /// A call's answer, a line that is not empty.

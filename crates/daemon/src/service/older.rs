@@ -4,11 +4,12 @@
 use std::path::PathBuf;
 
 use futures_util::future::join_all;
+use keyless_client::PATIENCE;
 use keyless_core::{Code, Error, SafeText};
 
 use super::{
     Status,
-    client::{Asked, PATIENCE, ask},
+    client::{Asked, ask},
 };
 use crate::places::Places;
 

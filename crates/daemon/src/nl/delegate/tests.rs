@@ -213,7 +213,7 @@ fn proof(served: &Served, token: &Value, caller: &Caller, seconds: i64) -> Strin
     let id = TokenId::parse(token.as_str().unwrap()).unwrap();
     let key = served.nl.delegations.binding_key(&id, &caller.aid.instance_id);
     let at = Timestamp::now() + SignedDuration::from_secs(seconds);
-    binding::proof(&key, id.as_str(), caller.aid.agent_uri.as_str(), at.as_second())
+    keyless_client::proof(&key, id.as_str(), caller.aid.agent_uri.as_str(), at.as_second())
 }
 
 #[tokio::test]

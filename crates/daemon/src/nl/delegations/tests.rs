@@ -70,7 +70,7 @@ async fn a_name_alone_is_good_for_nothing() {
     let (_, key) = all.accept(id, &by(somebody(2))).await.unwrap();
     let made = |key: &str, by: u8, seconds: i64| {
         let at = now + SignedDuration::from_secs(seconds);
-        binding::proof(key, id.as_str(), somebody(by).0.as_str(), at.as_second())
+        keyless_client::proof(key, id.as_str(), somebody(by).0.as_str(), at.as_second())
     };
     let good = made(&key, 2, 0);
     // As a broker that was started anew, or another one, has it.

@@ -229,7 +229,7 @@ async fn a_locked_store_is_no_broker_that_hangs() {
         answer
     };
     within(Duration::from_millis(500), "alive").await;
-    let status = within(crate::service::PATIENCE, "status").await;
+    let status = within(keyless_client::PATIENCE, "status").await;
     assert!(status["waiting"].is_null(), "what could not be told is not none: {status}");
 }
 

@@ -1,0 +1,143 @@
+//! Who an agent is toward the broker, and where the environment says that it connects.
+
+use std::{
+    env, fmt,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering::Relaxed},
+    },
+};
+
+use jiff::Timestamp;
+use keyless_core::{Code, Error, SafeText};
+use serde::Serialize;
+use zeroize::Zeroizing;
+
+use crate::proof;
+
+/// Where the broker listens for agents.
+const NL_SOCKET: &str = "NL_SOCKET";
+/// The same inside `keyless run`, which sets it: the socket of that session.
+const KEYLESS_AGENT_SOCKET: &str = "KEYLESS_AGENT_SOCKET";
+/// The credential that registering the agent gave.
+const NL_AGENT_CREDENTIAL: &str = "NL_AGENT_CREDENTIAL";
+/// The agent's URI, `nl://vendor/type/version`.
+const NL_AGENT_URI: &str = "NL_AGENT_URI";
+/// The agent's instance, a UUID.
+const NL_INSTANCE_ID: &str = "NL_INSTANCE_ID";
+/// An attestation, where the agent has one.
+const NL_AGENT_ATTESTATION: &str = "NL_AGENT_ATTESTATION";
+
+/// Who an agent is. Clones share the one credential, which is wiped with the last of them.
+#[derive(Clone)]
+pub struct Identity(Option<Arc<Registered>>);
+
+struct Registered {
+    agent_uri: String,
+    instance_id: String,
+    credential: Zeroizing<String>,
+    attestation: Option<String>,
+    /// The time of the last proof: each is good for one message, and times are whole seconds.
+    proven: AtomicI64,
+}
+
+/// What is shown of an identity at the beginning.
+#[derive(Default, Serialize)]
+pub(crate) struct Shown<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agent_uri: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    instance_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    credential: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    attestation: Option<&'a str>,
+}
+
+impl Identity {
+    /// The session that the socket is for: `keyless run` gives each its own. There is nothing to show.
+    pub fn session() -> Self {
+        Self(None)
+    }
+
+    /// An agent that `keyless agent register` has registered, with the credential that it printed.
+    pub fn registered(
+        agent_uri: impl Into<String>,
+        instance_id: impl Into<String>,
+        credential: Zeroizing<String>,
+    ) -> Self {
+        let (agent_uri, instance_id) = (agent_uri.into(), instance_id.into());
+        let (attestation, proven) = (None, AtomicI64::new(0));
+        let known = Registered { agent_uri, instance_id, credential, attestation, proven };
+        Self(Some(Arc::new(known)))
+    }
+
+    /// The identity that the environment gives (`NL_AGENT_URI`, `NL_INSTANCE_ID`, `NL_AGENT_CREDENTIAL`,
+    /// `NL_AGENT_ATTESTATION`): the session's where it has no credential. [`Code::Usage`] names the variable that is missing
+    /// beside one.
+    pub fn from_environment() -> Result<Self, Error> {
+        if env::var_os(NL_AGENT_CREDENTIAL).is_none() {
+            return Ok(Self::session());
+        }
+        let variable = |name: &'static str| {
+            env::var(name).ok().filter(|value| !value.is_empty()).ok_or_else(|| {
+                let words = SafeText::words("the environment has no ").and(name);
+                Error::with(Code::Usage, words)
+            })
+        };
+        Ok(Self(Some(Arc::new(Registered {
+            agent_uri: variable(NL_AGENT_URI)?,
+            instance_id: variable(NL_INSTANCE_ID)?,
+            credential: Zeroizing::new(variable(NL_AGENT_CREDENTIAL)?),
+            attestation: variable(NL_AGENT_ATTESTATION).ok(),
+            proven: AtomicI64::new(0),
+        }))))
+    }
+
+    /// Whether it is the session that the socket is for.
+    pub fn is_session(&self) -> bool {
+        self.0.is_none()
+    }
+
+    pub(crate) fn shown(&self) -> Shown<'_> {
+        self.0.as_deref().map_or_else(Shown::default, |known| Shown {
+            agent_uri: Some(&known.agent_uri),
+            instance_id: Some(&known.instance_id),
+            credential: Some(&known.credential),
+            attestation: known.attestation.as_deref(),
+        })
+    }
+
+    /// The proof that a token is this agent's own, by the key that accepting it gave; none of a session's, whose socket says
+    /// who it is.
+    pub(crate) fn prove(&self, key: &str, token: &str) -> Option<String> {
+        let known = self.0.as_deref()?;
+        Some(proof(key, token, &known.agent_uri, known.next_time()))
+    }
+}
+
+impl Registered {
+    fn next_time(&self) -> i64 {
+        let now = Timestamp::now().as_second();
+        let after = |last: i64| now.max(last + 1);
+        let last = self.proven.fetch_update(Relaxed, Relaxed, |last| Some(after(last)));
+        after(last.unwrap_or(now))
+    }
+}
+
+impl fmt::Debug for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let uri = self.0.as_deref().map(|known| known.agent_uri.as_str());
+        f.debug_tuple("Identity").field(&uri.unwrap_or("session")).finish()
+    }
+}
+
+/// The socket that the environment names, `NL_SOCKET` before `KEYLESS_AGENT_SOCKET`. [`Code::Usage`] where it names none.
+pub fn socket_from_environment() -> Result<PathBuf, Error> {
+    let named = [NL_SOCKET, KEYLESS_AGENT_SOCKET].into_iter().filter_map(env::var_os);
+    named.map(PathBuf::from).find(|path| !path.as_os_str().is_empty()).ok_or_else(|| {
+        let words = SafeText::words("the environment has neither ").and(NL_SOCKET);
+        Error::with(Code::Usage, words.and(" nor ").and(KEYLESS_AGENT_SOCKET))
+    })
+}
