@@ -428,12 +428,8 @@ impl OpenSession {
         self.engine.close(self.session.id());
         // What was cut tells the log what it came to.
         let _ = tokio::time::timeout(CUT, self.engine.drained()).await;
-        let mut over = self.broker.end_approvals().await;
         self.broker.leave_end();
-        let told = self.broker.pay().await;
-        if over.is_err() {
-            over = self.broker.end_approvals().await;
-        }
+        let (over, told) = tokio::join!(self.broker.end_approvals_at_last(), self.broker.pay());
         self.broker.settle().await;
         over.and(told)
     }
@@ -666,7 +662,7 @@ mod tests {
     use keyless_core::approval::{Asked, Decision};
 
     use super::*;
-    use crate::scene::Scene;
+    use crate::{scene::Scene, session_broker::LAST_TRIES};
 
     /// An approval that stays good in the store would be there for the next process.
     #[tokio::test]
@@ -705,5 +701,24 @@ mod tests {
         assert_eq!(holding().await, 0);
         assert!(ended(true).await.is_err());
         assert_eq!(holding().await, 1);
+    }
+
+    /// One try alone waits for half a minute.
+    #[tokio::test]
+    async fn who_ends_does_not_wait_for_a_process_that_keeps_the_store_locked() {
+        let scene = Scene::new().await;
+        let door = EgressDoor::new(&Config::default()).unwrap();
+        let broker = Broker::new(door, Arc::clone(&scene.vault), scene.log.clone());
+        let open = broker.open_session(&Wanted::Nothing, &[], Caution::default()).await.unwrap();
+        let asked =
+            Asked::UseApproval { reason: "to look".to_owned(), deed: None, per_call: false };
+        let path = SecretPath::parse("team/a/key").unwrap();
+        let requests = broker.requests();
+        let id = requests.ask(open.session.id(), Some(&path), asked, None).await.unwrap().id;
+        requests.settle(&id, Decision::AllowSession).await.unwrap();
+        let _holder = crate::scene::held(scene.folder.path()).await;
+        let ending = tokio::time::timeout(2 * LAST_TRIES, open.end_with_its_broker());
+        let error = ending.await.expect("it goes on").unwrap_err();
+        assert!(error.message().contains("another process"), "{}", error.message());
     }
 }

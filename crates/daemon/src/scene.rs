@@ -1,9 +1,17 @@
 //! A vault for this crate's tests.
 
-use std::{path::Path, process::Command, sync::Arc};
+use std::{
+    path::Path,
+    process::{Command, Stdio},
+    sync::Arc,
+};
 
 use keyless_store::{AuditLog, Store};
 use keyless_vault::{KdfCost, Passphrase, Vault};
+use tokio::{
+    io::{AsyncBufReadExt as _, BufReader},
+    process::Child,
+};
 use zeroize::Zeroizing;
 
 /// An open vault in a folder of its own.
@@ -36,4 +44,16 @@ pub(crate) fn behind_the_back(folder: &Path, statement: &str) {
     let mut python = Command::new("python3");
     python.args(["-c", script]).arg(folder.join("store.db")).arg(statement);
     assert!(python.status().unwrap().success());
+}
+
+/// Has another process keep the store in a folder locked, until this is dropped.
+pub(crate) async fn held(folder: &Path) -> Child {
+    let script = "import sqlite3, sys, time\nstore = sqlite3.connect(sys.argv[1], isolation_level=None)\n\
+                  store.execute('BEGIN IMMEDIATE')\nprint('held', flush=True)\ntime.sleep(60)";
+    let mut python = tokio::process::Command::new("python3");
+    python.args(["-c", script]).arg(folder.join("store.db")).kill_on_drop(true);
+    let mut python = python.stdout(Stdio::piped()).spawn().unwrap();
+    let mut held = String::new();
+    BufReader::new(python.stdout.as_mut().unwrap()).read_line(&mut held).await.unwrap();
+    python
 }

@@ -27,6 +27,7 @@ use keyless_core::{
 };
 use keyless_egress::{Broker, Event, Finished, Kept, Minted, Recording, Released, RequestInfo};
 use keyless_store::AuditLog;
+use tokio::time::{sleep, timeout};
 use uuid::Uuid;
 
 pub(crate) use self::outgoing::Outgoing;
@@ -47,8 +48,28 @@ use crate::{
 /// The longest path, in bytes, that a person is asked about: a longer one could not be judged.
 const MAX_SHOWN_PATH: usize = 200;
 
-/// For how long who ends tries to write what the log is owed.
+/// For how long who ends tries to write what the store or the log is owed.
 pub(crate) const LAST_TRIES: Duration = Duration::from_secs(5);
+
+/// How soon it is tried again.
+const AGAIN: Duration = Duration::from_millis(100);
+
+/// Writes what nobody will try again once this process has ended: tries it for [`LAST_TRIES`], all in all. A try that is
+/// under way then, held up by another process, is not waited for.
+pub(crate) async fn at_last<T: Future<Output = Result<(), Error>>>(
+    write: impl Fn() -> T,
+) -> Result<(), Error> {
+    let words = SafeText::words("another process keeps it locked; retry");
+    let mut last = Error::with(Code::StoreUnusable, words);
+    let tries = async {
+        while let Err(error) = write().await {
+            last = error;
+            sleep(AGAIN).await;
+        }
+    };
+    let written = timeout(LAST_TRIES, tries).await;
+    written.map_err(|_| last)
+}
 
 /// One session's way to values and to the log.
 pub(crate) struct SessionBroker {
@@ -99,6 +120,11 @@ impl SessionBroker {
     /// Ends what a person has allowed this session.
     pub(crate) async fn end_approvals(&self) -> Result<(), Error> {
         self.gate.end_session(&self.agent.session_id).await
+    }
+
+    /// The same for who ends.
+    pub(crate) async fn end_approvals_at_last(&self) -> Result<(), Error> {
+        at_last(|| self.end_approvals()).await
     }
 
     /// Records that the session begins, or has other secrets now, durably.

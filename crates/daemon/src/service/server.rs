@@ -42,7 +42,7 @@ use crate::{
     run::loopback_listener,
     service_files::in_words,
     session_book::SessionBook,
-    session_broker::LAST_TRIES,
+    session_broker::{LAST_TRIES, at_last},
     sockets::{bind_private, next_own},
     stop::Stop,
     systemd,
@@ -197,9 +197,10 @@ async fn serve_to_the_end(
     }
     keeper.closed("operator", "for good, until it is unlocked anew").await;
     // Sessions have ended theirs; what a killed client left goes too.
-    let over = service.broker.requests().take_all_back().await;
-    // Nobody tries again once this process has ended.
-    over.and(service.broker.log().flush_within(LAST_TRIES).await)
+    let (requests, log) = (service.broker.requests(), service.broker.log());
+    let (over, told) =
+        tokio::join!(at_last(|| requests.take_all_back()), log.flush_within(LAST_TRIES));
+    over.and(told)
 }
 
 fn remove_sockets(places: &Places) {

@@ -214,13 +214,7 @@ async fn a_locked_store_is_no_broker_that_hangs() {
     let requests = served.service.broker.requests();
     let asked = keyless_core::approval::Asked::provision();
     requests.ask("s-1", Some(&path), asked, Some(life)).await.unwrap();
-    let script = "import sqlite3, sys, time\nstore = sqlite3.connect(sys.argv[1], isolation_level=None)\n\
-                  store.execute('BEGIN IMMEDIATE')\nprint('held', flush=True)\ntime.sleep(60)";
-    let mut python = tokio::process::Command::new("python3");
-    python.args(["-c", script]).arg(served.folder.path().join("store.db")).kill_on_drop(true);
-    let mut python = python.stdout(std::process::Stdio::piped()).spawn().unwrap();
-    let mut held = String::new();
-    BufReader::new(python.stdout.as_mut().unwrap()).read_line(&mut held).await.unwrap();
+    let _holder = crate::scene::held(served.folder.path()).await;
     let mut client = served.connect(None);
     let mut within = async |patience, call: &str| {
         let asked = json!({ "call": call });
