@@ -20,7 +20,6 @@ use super::*;
 use crate::nl::{
     acting::Ending,
     agents::{Registration, as_logged},
-    binding,
     scene::{Served, registration},
 };
 
