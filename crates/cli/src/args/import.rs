@@ -39,6 +39,9 @@ pub(crate) struct ImportArgs {
     /// What takes the values' place in the file, once they are in the vault
     #[arg(long, value_name = "WHAT", default_value = "values", conflicts_with = "from_env")]
     pub(crate) leave: LeaveWord,
+    /// Let what no request carries go out of the file too; no program in keyless run finds it then
+    #[arg(long, conflicts_with = "from_env")]
+    pub(crate) also_uncarried: bool,
     /// Take values also if they look like none, such as those under 12 characters
     #[arg(long)]
     pub(crate) allow_weak: bool,

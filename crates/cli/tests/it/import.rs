@@ -43,6 +43,7 @@ fn a_dotenv_file_becomes_aliases_of_what_is_in_the_vault() {
         "aliases",
         "--as",
         "ACME_API_KEY=team/acme/key",
+        "--also-uncarried",
     ];
     let screen = at_a_terminal(
         &world,
@@ -267,6 +268,18 @@ fn an_addresss_password_is_the_secret_and_programs_find_the_address() {
     assert!(why("REDIS_URL").contains("an address for Redis"), "{data}");
     assert!(why("JWT_SECRET").contains("signs or encrypts"), "{data}");
     let path = database["path"].as_str().unwrap();
+    assert_eq!(
+        std::fs::read_to_string(&file).unwrap(),
+        format!(
+            "PORT=1\n# export DATABASE_URL=@secret:{path}  # ours\n\
+             REDIS_URL=redis://app:{other}@cache.example.com:6379\nJWT_SECRET={other}\n"
+        )
+    );
+    // As by setup, its word takes them out as well.
+    let said = world.keyless(&[&options[..6], &["--dry-run"]].concat()).run().errors();
+    assert!(said.contains("--also-uncarried takes it out, too"), "{said}");
+    let also = world.keyless(&[&options[..], &["--also-uncarried"]].concat()).run().data();
+    assert_eq!(also["replaced"], json!(2), "{also}");
     assert_eq!(
         std::fs::read_to_string(&file).unwrap(),
         format!(

@@ -48,8 +48,7 @@ pub(super) async fn run(ui: &Ui, args: ImportArgs) -> Result<ExitCode, Error> {
         ui.warn(in_lists(import.in_lists));
     }
     refuse_unheard_of(&args, &import)?;
-    // Who names a file names its variables too, with --skip.
-    let leave = leave(&import, args.leave, Going::All)?;
+    let leave = leave(&import, args.leave, args.also_uncarried)?;
     if leave.is_some() {
         warn_of_overruled(ui, &import, args.file.as_deref().unwrap_or(Path::new("")));
     }
@@ -72,7 +71,7 @@ pub(super) async fn run(ui: &Ui, args: ImportArgs) -> Result<ExitCode, Error> {
         operator = operator.allowing_weak_values();
     }
     import.compare(&operator, &proposer).await?;
-    warn_of_uncarried(ui, &import, leave, |name| format!("; --skip {name} leaves it there"));
+    warn_of_uncarried(ui, &import, leave);
     if args.dry_run || !is_anything_to_do(&import, leave) || !agreed(ui, &args, &import, leave)? {
         answer(ui, &import, None);
         return Ok(ExitCode::SUCCESS);
@@ -121,33 +120,26 @@ pub(in crate::commands) fn warn_of_overruled(ui: &Ui, import: &Import, file: &Pa
     }
 }
 
-/// Says which values help no command that keyless run starts, and what their programs find then; `otherwise` says what leaves
-/// one of them where it is.
-pub(in crate::commands) fn warn_of_uncarried(
-    ui: &Ui,
-    import: &Import,
-    leave: Option<Leaving>,
-    otherwise: impl Fn(&str) -> String,
-) {
+/// Says which values help no command that keyless run starts, and what their programs find then.
+pub(in crate::commands) fn warn_of_uncarried(ui: &Ui, import: &Import, leave: Option<Leaving>) {
     let is_stored = |row: &&ImportRow| matches!(row.outcome, Outcome::New | Outcome::Present);
     let rows: Vec<&ImportRow> =
         import.rows().filter(is_stored).filter(|row| row.uncarried.is_some()).collect();
-    let Some(first) = rows.first() else { return };
+    if rows.is_empty() {
+        return;
+    }
     for row in &rows {
         let why = row.uncarried.as_deref().unwrap_or_default();
         ui.warn(format!("no request can carry {}: {why}", row.variable));
     }
-    let name = &first.variable;
     let then = match leave {
-        Some(Leaving { of: Going::All, .. }) => format!(
-            "without the value in the file a program in keyless run does not find it{}",
-            otherwise(name)
-        ),
+        Some(Leaving { of: Going::All, .. }) => {
+            "without the value in the file a program in keyless run does not find it; without --also-uncarried it stays there"
+        }
         Some(Leaving { of: Going::Carried, .. }) => {
             "it stays in the file, where a program in keyless run finds it, and an agent reads it; --also-uncarried takes it out, too"
-                .to_owned()
         }
-        None => "a program in keyless run has it as long as it stands in the file".to_owned(),
+        None => "a program in keyless run has it as long as it stands in the file",
     };
     ui.warn(format!("{then}; keyless exec gives it to one command (docs/setup.md)"));
 }
@@ -235,11 +227,14 @@ fn read(
     Ok(Import::of_variables(env::vars_os().filter_map(text), &wish, proposer))
 }
 
+/// What becomes of the values in their file. What no request carries goes where programs still find it, unless it is
+/// `also_uncarried` that shall go.
 pub(in crate::commands) fn leave(
     import: &Import,
     word: LeaveWord,
-    of: Going,
+    also_uncarried: bool,
 ) -> Result<Option<Leaving>, Error> {
+    let of = if also_uncarried { Going::All } else { Going::Carried };
     let what = match word {
         LeaveWord::Values => return Ok(None),
         LeaveWord::Aliases => Leave::Aliases,

@@ -9,9 +9,7 @@ use std::{
 use keyless_core::{Code, Destination, EgressRule, Error, SecretPath};
 use keyless_daemon::{
     AgreedBy, Operator, ci, counted, manifest_of, places_at, places_in_words, read_destinations,
-    setup::{
-        Going, Import, ImportRow, Judged, Login, Outcome, Proposal, Proposer, Scan, Wish, uncarried,
-    },
+    setup::{Import, ImportRow, Judged, Login, Outcome, Proposal, Proposer, Scan, Wish, uncarried},
     vault::{Inventory, Manifest, Metadata, Providers, Row},
 };
 use serde_json::json;
@@ -169,14 +167,11 @@ async fn from_file(
         taking.is_another_value_used |= !is_ours;
         taking.left.push(stays(row, proposal, file, is_ours));
     }
-    // What nobody was asked about goes where programs still find it.
-    let going = if setup.args.also_uncarried { Going::All } else { Going::Carried };
-    let leave = import::leave(&read, setup.args.leave, going)?;
+    let leave = import::leave(&read, setup.args.leave, setup.args.also_uncarried)?;
     if leave.is_some() {
         import::warn_of_overruled(setup.ui, &read, file);
     }
-    let otherwise = |_: &str| "; without --also-uncarried it stays there".to_owned();
-    import::warn_of_uncarried(setup.ui, &read, leave, otherwise);
+    import::warn_of_uncarried(setup.ui, &read, leave);
     if !import::is_anything_to_do(&read, leave) {
         return taking.note_kept(setup, &read, &moved);
     }
