@@ -125,12 +125,12 @@ fn refuse_arguments(error: clap::Error) -> ExitCode {
     }
     let written = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
     let verb = verb_of(written);
-    if let Some(words) = slips::value_as_argument(&error, &verb) {
+    if let Some(slips::ValueAsArgument { fault, next }) = slips::value_as_argument(&error, &verb) {
         if !asked {
-            return Ui::refusal(&verb, &words);
+            return Ui::refusal(&verb, &format!("{fault}\n\n  {next}"));
         }
-        let words = SafeText::default().as_they_wrote(words.split("\n\n").next().unwrap_or(""));
-        return Ui::new(Format::Json).fail(&verb, &Error::with(Code::Usage, words));
+        let error = Error::with(Code::Usage, SafeText::default().as_they_wrote(&fault));
+        return Ui::new(Format::Json).fail_leading_to(&verb, &error, &next);
     }
     let error = slips::with_likeliest(error, &verb);
     if !asked {

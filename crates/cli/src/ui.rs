@@ -167,10 +167,19 @@ impl Ui {
 
     /// The same, with `data` for machines.
     pub(crate) fn fail_with(&self, command: &str, error: &Error, data: &Value) -> ExitCode {
+        self.fail_whole(command, error, &next_step(command, error), data)
+    }
+
+    /// The same, where this case has a next step of its own.
+    pub(crate) fn fail_leading_to(&self, command: &str, error: &Error, next: &str) -> ExitCode {
+        self.fail_whole(command, error, next, &json!({}))
+    }
+
+    fn fail_whole(&self, command: &str, error: &Error, next: &str, data: &Value) -> ExitCode {
         match self.format {
             Format::Json => {
                 let mut remediation = json!(error.code().remediation());
-                remediation["action"] = json!(next_step(command, error));
+                remediation["action"] = json!(next);
                 let mut fault = json!({
                     "code": error.code().as_str(),
                     "message": error.message(),
@@ -186,7 +195,7 @@ impl Ui {
                 Self::verbatim(&format!("{envelope:#}"));
             }
             Format::Words => {
-                anstream::eprint!("{}", visible(&fault_words(command, error)));
+                anstream::eprint!("{}", visible(&told(&error.message(), Some(next))));
             }
         }
         ExitCode::from(error.code().exit() as u8)
@@ -240,11 +249,6 @@ pub(crate) fn unwritten(error: &io::Error) -> Error {
         _ => Code::PathUnusable,
     };
     Error::with(code, SafeText::words("stdout: ").and(error.kind()))
-}
-
-/// What happened, why, and what to do next.
-fn fault_words(command: &str, error: &Error) -> String {
-    told(&error.message(), Some(&next_step(command, error)))
 }
 
 /// What happened, why, and what to do next, where there is room for a sentence or two and no verb to name.
@@ -411,8 +415,8 @@ mod tests {
     fn every_error_says_what_why_and_what_next() {
         for code in Code::ALL {
             let error = Error::with(*code, SafeText::words("this very case"));
-            let words =
-                anstream::adapter::strip_str(&fault_words("secret list", &error)).to_string();
+            let words = told(&error.message(), Some(&next_step("secret list", &error)));
+            let words = anstream::adapter::strip_str(&words).to_string();
             let (what, next) = words.split_once("\nnext:  ").unwrap_or_else(|| panic!("{words}"));
             assert!(what.starts_with("error: ") && what.ends_with(". (this very case)"), "{words}");
             assert!(next.len() > 8 && next.ends_with(".\n") && !next.ends_with("..\n"), "{words}");

@@ -94,16 +94,23 @@ fn styled(tip: &str) -> ContextValue {
     ContextValue::StyledStrs(vec![StyledStr::from(tip.to_owned())])
 }
 
-/// What is said of a value that somebody put on the command line of `verb`: not the value itself, which would go on into the
-/// logs of a job.
-pub(super) fn value_as_argument(error: &clap::Error, verb: &str) -> Option<String> {
+/// A value that somebody put on the command line.
+pub(super) struct ValueAsArgument {
+    /// What is said of it: not the value itself, which would go on into the logs of a job.
+    pub(super) fault: String,
+    /// What asks for it, or reads it.
+    pub(super) next: String,
+}
+
+/// The value that an argument of `verb` is, if it is one.
+pub(super) fn value_as_argument(error: &clap::Error, verb: &str) -> Option<ValueAsArgument> {
     let is_unknown = error.kind() == ErrorKind::UnknownArgument;
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else { return None };
     let is_value = !word.starts_with('-') || word == "--value";
     (is_unknown && is_value && TAKES_VALUE.contains(&verb)).then(|| {
         let option = if word == "--value" { "there is no --value: " } else { "" };
         // What is set about a secret is no value; of a secret that is not there none is rotated.
-        let asks = match verb {
+        let next = match verb {
             "secret set" => {
                 "keyless secret rotate PATH asks for the value, keyless secret add PATH for that of a new secret; --value-stdin and \
                  --from-file FILE read it"
@@ -111,11 +118,11 @@ pub(super) fn value_as_argument(error: &clap::Error, verb: &str) -> Option<Strin
             }
             _ => format!("keyless {verb} PATH asks for the value; --value-stdin and --from-file FILE read it"),
         };
-        format!(
+        let fault = format!(
             "{option}a value is never an argument: it would stand in the shell's history and in the list of processes. If that was a \
-             secret, it stands in this shell's history now: take it out there, and have its service issue another.\n\n  \
-             {asks}"
-        )
+             secret, it stands in this shell's history now: take it out there, and have its service issue another."
+        );
+        ValueAsArgument { fault, next }
     })
 }
 
