@@ -53,7 +53,7 @@ fn with_instead(text: &str, old: &SecretPath, new: &SecretPath) -> Option<String
         let Some(list) = document.get_mut(list).and_then(Item::as_array_mut) else { continue };
         let is = |one: &Value, path: &SecretPath| one.as_str() == Some(path.as_str());
         if !is_its {
-            list.retain(|one| !is(one, old) && !is(one, new));
+            take_out(list, |one| is(one, old) || is(one, new));
             continue;
         }
         let is_there = list.iter().any(|one| is(one, new));
@@ -61,7 +61,7 @@ fn with_instead(text: &str, old: &SecretPath, new: &SecretPath) -> Option<String
         if let Some(at) = place.filter(|_| !is_there) {
             list.replace(at, new.as_str());
         }
-        list.retain(|one| !is(one, old));
+        take_out(list, |one| is(one, old));
     }
     for tables in ["secret", "overrides"] {
         let tables = document.get_mut(tables).and_then(Item::as_table_like_mut);
@@ -73,6 +73,22 @@ fn with_instead(text: &str, old: &SecretPath, new: &SecretPath) -> Option<String
         }
     }
     Some(document.to_string())
+}
+
+/// Takes values out of a list. What is the first then stands behind the bracket as the one that was; one that has a row or a
+/// remark of its own keeps them.
+fn take_out(list: &mut Array, is_out: impl Fn(&Value) -> bool) {
+    let blanks = |value: &Value| {
+        let prefix = value.decor().prefix().and_then(|prefix| prefix.as_str()).unwrap_or_default();
+        prefix.trim_matches([' ', '\t']).is_empty().then(|| prefix.to_owned())
+    };
+    let first = list.get(0).and_then(blanks);
+    list.retain(|one| !is_out(one));
+    if let (Some(first), Some(now)) = (first, list.get_mut(0))
+        && blanks(now).is_some()
+    {
+        now.decor_mut().set_prefix(first);
+    }
 }
 
 /// Puts `value` behind the others, in a row of its own where they have one each.
@@ -122,8 +138,19 @@ mod tests {
         assert_eq!(
             instead("required = [\"team/a/b\"]\noptional = [\"shop/a/b\", \"team/c/d\"]\n")
                 .as_deref(),
-            Some("required = [\"shop/a/b\"]\noptional = [ \"team/c/d\"]\n")
+            Some("required = [\"shop/a/b\"]\noptional = [\"team/c/d\"]\n")
         );
+        // Behind the bracket it is as it was, and rows and remarks stay.
+        for (optional, left) in [
+            ("[\"team/a/b\", \"team/c/d\"]", "[\"team/c/d\"]"),
+            ("[ \"team/a/b\", \"team/c/d\" ]", "[ \"team/c/d\" ]"),
+            ("[\"team/c/d\", \"team/a/b\"]", "[\"team/c/d\"]"),
+            ("[\n  \"team/a/b\",\n  # c\n  \"team/c/d\",\n]", "[\n  # c\n  \"team/c/d\",\n]"),
+        ] {
+            let text =
+                |optional: &str| format!("required = [\"shop/a/b\"]\noptional = {optional}\n");
+            assert_eq!(instead(&text(optional)).as_deref(), Some(&*text(left)));
+        }
         assert_eq!(
             instead("required = [\"team/a/b\"]\noptional = [\"team/a/b\"]\n").as_deref(),
             Some("required = [\"shop/a/b\"]\noptional = []\n")
