@@ -11,7 +11,7 @@ use std::{
 
 use jiff::Timestamp;
 use keyless_core::{Code, Error, SafeText};
-use serde::Serialize;
+use serde::{Serialize, Serializer, ser::SerializeMap as _};
 use zeroize::Zeroizing;
 
 use crate::proof;
@@ -33,7 +33,7 @@ const NL_AGENT_ATTESTATION: &str = "NL_AGENT_ATTESTATION";
 #[derive(Clone)]
 pub struct Identity(Option<Arc<Registered>>);
 
-struct Registered {
+pub(crate) struct Registered {
     agent_uri: String,
     instance_id: String,
     credential: Zeroizing<String>,
@@ -42,18 +42,8 @@ struct Registered {
     proven: AtomicI64,
 }
 
-/// What is shown of an identity at the beginning.
-#[derive(Default, Serialize)]
-pub(crate) struct Shown<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    agent_uri: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    instance_id: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    credential: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    attestation: Option<&'a str>,
-}
+/// What is shown of an identity at the beginning. It has no `Debug`, and is written into a line that is wiped alone.
+pub(crate) struct Shown<'a>(Option<&'a Registered>);
 
 impl Identity {
     /// The session that the socket is for: `keyless run` gives each its own. There is nothing to show.
@@ -101,12 +91,7 @@ impl Identity {
     }
 
     pub(crate) fn shown(&self) -> Shown<'_> {
-        self.0.as_deref().map_or_else(Shown::default, |known| Shown {
-            agent_uri: Some(&known.agent_uri),
-            instance_id: Some(&known.instance_id),
-            credential: Some(&known.credential),
-            attestation: known.attestation.as_deref(),
-        })
+        Shown(self.0.as_deref())
     }
 
     /// The proof that a token is this agent's own, by the key that accepting it gave; none of a session's, whose socket says
@@ -114,6 +99,21 @@ impl Identity {
     pub(crate) fn prove(&self, key: &str, token: &str) -> Option<String> {
         let known = self.0.as_deref()?;
         Some(proof(key, token, &known.agent_uri, known.next_time()))
+    }
+}
+
+impl Serialize for Shown<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let mut members = to.serialize_map(None)?;
+        if let Some(known) = self.0 {
+            members.serialize_entry("agent_uri", &known.agent_uri)?;
+            members.serialize_entry("instance_id", &known.instance_id)?;
+            members.serialize_entry("credential", known.credential.as_str())?;
+            if let Some(attestation) = &known.attestation {
+                members.serialize_entry("attestation", attestation)?;
+            }
+        }
+        members.end()
     }
 }
 
@@ -140,4 +140,36 @@ pub fn socket_from_environment() -> Result<PathBuf, Error> {
         let words = SafeText::words("the environment has neither ").and(NL_SOCKET);
         Error::with(Code::Usage, words.and(" nor ").and(KEYLESS_AGENT_SOCKET))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_credential_is_shown_to_the_broker_and_printed_nowhere() {
+        let credential = Zeroizing::new("nlk_1".to_owned());
+        let identity = Identity::registered("nl://acme.corp/bot/1.0.0", "1", credential);
+        let shown = serde_json::to_value(identity.shown()).unwrap();
+        let all =
+            r#"{"agent_uri":"nl://acme.corp/bot/1.0.0","instance_id":"1","credential":"nlk_1"}"#;
+        assert_eq!(shown, serde_json::from_str::<serde_json::Value>(all).unwrap());
+        assert_eq!(format!("{identity:?}"), "Identity(\"nl://acme.corp/bot/1.0.0\")");
+        let session = Identity::session();
+        assert!(session.is_session());
+        assert_eq!(serde_json::to_string(&session.shown()).unwrap(), "{}");
+    }
+
+    /// Each proof is good for one message, and times are whole seconds.
+    #[test]
+    fn no_two_proofs_are_alike() {
+        let identity = Identity::registered("nl://acme.corp/bot/1.0.0", "1", Zeroizing::default());
+        let of = |identity: &Identity| identity.prove("a key", "a token").unwrap();
+        let (one, other) = (of(&identity), of(&identity.clone()));
+        assert_ne!(one, other);
+        let checked =
+            |key: &str| proof::proven_at(&other, key, "a token", "nl://acme.corp/bot/1.0.0");
+        assert!(checked("a key").is_some() && checked("another").is_none());
+        assert_eq!(Identity::session().prove("a key", "a token"), None);
+    }
 }

@@ -12,9 +12,16 @@ use std::{collections::BTreeSet, fs, path::Path};
 const ARROWS: &[(&str, &[&str])] = &[
     ("action", &["core", "rewrite"]),
     ("cli", &["core", "daemon", "pack", "testkit"]),
+    ("client", &["core", "sockets"]),
     // The one table of characters that nobody sees: the guard folds by it, the sanitizer looks behind it.
     ("core", &["rewrite"]),
-    ("daemon", &["action", "core", "egress", "guest", "jail", "mcp", "sockets", "store", "vault"]),
+    (
+        "daemon",
+        &[
+            "action", "client", "core", "egress", "guest", "jail", "mcp", "sockets", "store",
+            "vault",
+        ],
+    ),
     ("egress", &["core", "rewrite", "sockets"]),
     ("guest", &["core", "sockets"]),
     ("init", &["guest", "jail", "sockets"]),
@@ -54,8 +61,9 @@ const HOMES: &[(&str, &[&str])] = &[
 ];
 
 /// Raised knowingly: each package is something to trust and to build. Last for copies of the vault
-/// that other programs open (age), the desktop's keyring (secret-service, so zbus) and PostgreSQL.
-const PACKAGE_BUDGET: usize = 545;
+/// that other programs open (age), the desktop's keyring (secret-service, so zbus) and PostgreSQL; and by one for
+/// `keyless-client`, a room of our own that brings nobody else's.
+const PACKAGE_BUDGET: usize = 546;
 
 #[test]
 fn rooms_know_only_whom_they_may() {
