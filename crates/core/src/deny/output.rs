@@ -6,9 +6,11 @@
 use serde::Deserialize;
 
 use super::{
-    feed::{FILTERS, INTERPRETERS},
+    feed::{FILTERS, Files, INTERPRETERS},
     here::{Here, SHOWERS},
+    patterns,
     unwrap::{after_xargs, inside, is_shell, is_short},
+    variables::{Variables, bare},
 };
 use crate::shell::{Redirection, SimpleCommand};
 
@@ -18,6 +20,8 @@ const MAX_STEPS: usize = 64;
 const MAX_BACK: usize = 256;
 /// How deep programs that run others are followed.
 const MAX_WRAPPERS: usize = 4;
+/// The longest name of a program whose expansions are followed.
+const MAX_NAME: usize = 256;
 
 /// Programs that say what they are given.
 const SAYERS: &[&str] = &["echo", "print", "printf"];
@@ -28,6 +32,8 @@ const ENCODERS: &[&str] = &[
     "base32", "base64", "basenc", "bzip2", "gzip", "hexdump", "od", "openssl", "rev", "tr",
     "uuencode", "xxd", "xz", "zstd",
 ];
+/// What `openssl` does that no value can be had back from.
+const OF_OPENSSL: &[&str] = &["dgst", "passwd", "req", "s_client", "verify", "x509"];
 /// Where an output is still seen.
 const SEEN: &[&str] =
     &["1", "2", "/dev/fd/1", "/dev/fd/2", "/dev/stderr", "/dev/stdout", "/dev/tty"];
@@ -57,9 +63,41 @@ impl Output {
     }
 }
 
+/// What a text says of the names of its programs.
+pub(super) struct Names<'k> {
+    pub(super) files: &'k Files,
+    pub(super) variables: &'k Variables,
+}
+
+impl Names<'_> {
+    /// A program's name as it is with what is known, and without what comes to nothing.
+    fn known(&self, name: &str) -> String {
+        if !name.contains(['$', '`']) || name.len() > MAX_NAME {
+            return name.to_owned();
+        }
+        let said = self.files.substituted(name, self.variables, 0);
+        let said = self.variables.expanded(&said, 0, MAX_NAME).unwrap_or(said);
+        bare(said.split_whitespace().next().unwrap_or_default())
+    }
+
+    /// Whether a program, or one that it runs, makes something of a value by which it is not recognised.
+    fn encodes(&self, words: &[String], left: usize) -> bool {
+        let Some((program, rest)) = words.split_first() else { return false };
+        let known = self.known(program);
+        let name = known.rsplit('/').next().unwrap_or(&known);
+        if is_encoder(name, rest) {
+            return true;
+        }
+        let inner = left.checked_sub(1).map(|left| (inside(words).commands, left));
+        let (commands, left) = inner.filter(|_| name != "xargs").unwrap_or_default();
+        commands.iter().any(|inner| self.encodes(inner, left))
+    }
+}
+
 impl Here<'_> {
     /// Where its output goes.
-    pub(super) fn output(&self) -> Output {
+    pub(super) fn output(&self, names: &Names<'_>) -> Output {
+        let encodes = |command: &SimpleCommand| names.encodes(&words_of(command), MAX_WRAPPERS);
         let (mut here, mut is_encoded) = (*self, encodes(self.command()));
         for _ in 0..MAX_STEPS {
             if let Some(goes) = redirected(here.command()) {
@@ -150,16 +188,19 @@ pub(super) fn takes_output(to: &Redirection) -> bool {
 
 /// Whether a command shows what it reads or is given.
 fn passes_on(command: &SimpleCommand) -> bool {
-    let words: Vec<String> = command.words.iter().map(|word| word.text.clone()).collect();
-    shows_input(&words, MAX_WRAPPERS)
+    shows_input(&words_of(command), MAX_WRAPPERS)
+}
+
+fn words_of(command: &SimpleCommand) -> Vec<String> {
+    command.words.iter().map(|word| word.text.clone()).collect()
 }
 
 fn shows_input(words: &[String], left: usize) -> bool {
     let Some((program, rest)) = words.split_first() else { return false };
-    let Some(left) = left.checked_sub(1).filter(|_| !program.contains(['$', '`'])) else {
-        return true;
-    };
     let name = program.rsplit('/').next().unwrap_or(program);
+    let is_unclear =
+        program.contains(['$', '`']) || (patterns::is_pattern(name) && !matches!(name, "[" | "[["));
+    let Some(left) = left.checked_sub(1).filter(|_| !is_unclear) else { return true };
     let version = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
     if INTERPRETERS.iter().any(|(known, _)| *known == version) && !FILTERS.contains(&version) {
         // A script of its own is given what it reads; one in the words may be there to show it.
@@ -185,11 +226,10 @@ fn keeps(command: &SimpleCommand) -> bool {
     let mut files = command.words.iter().skip(1).map(|word| word.text.as_str());
     let is_file =
         |word: &str| !word.starts_with(['-', '>']) && !SEEN.contains(&word) && word != "/dev/null";
-    let words: Vec<String> = command.words.iter().map(|word| word.text.clone()).collect();
     match name(command) {
         Some("tee" | "sponge") => files.any(is_file),
         Some("dd") => files.any(|word| word.strip_prefix("of=").is_some_and(is_file)),
-        Some("sudo") => inside(&words).commands.iter().any(|inner| {
+        Some("sudo") => inside(&words_of(command)).commands.iter().any(|inner| {
             matches!(inner.first().map(String::as_str), Some("tee" | "sponge"))
                 && inner[1..].iter().any(|word| is_file(word))
         }),
@@ -197,8 +237,11 @@ fn keeps(command: &SimpleCommand) -> bool {
     }
 }
 
-fn encodes(command: &SimpleCommand) -> bool {
-    name(command).is_some_and(|name| ENCODERS.contains(&name))
+fn is_encoder(name: &str, rest: &[String]) -> bool {
+    match name {
+        "openssl" => !rest.first().is_some_and(|verb| OF_OPENSSL.contains(&verb.as_str())),
+        name => ENCODERS.contains(&name) || patterns::stands_for(name, ENCODERS),
+    }
 }
 
 fn name(command: &SimpleCommand) -> Option<&str> {

@@ -120,6 +120,11 @@ pub(super) fn programs(word: &str) -> Vec<String> {
     found
 }
 
+/// Whether a program's name that is written as a pattern may be one of these.
+pub(super) fn stands_for(name: &str, known: &[&str]) -> bool {
+    !matching(name, known.iter().copied()).is_empty()
+}
+
 /// The names with credentials that a path with patterns may stand for. A shell's pattern takes no leading dot; that of
 /// a `search` does.
 pub(super) fn names(word: &str, search: bool) -> Vec<String> {

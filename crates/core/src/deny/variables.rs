@@ -190,6 +190,17 @@ impl Variables {
 /// A word without the expansions in it that come to nothing: those that say so themselves (`$()`, `$@`), and those between
 /// two letters of which nothing is known. A word that is nothing else stays.
 pub(super) fn emptied(word: &str) -> String {
+    without_expansions(word, |is_empty, is_within| is_empty || is_within)
+}
+
+/// A word as it is where all its expansions come to nothing. A word that is nothing else stays.
+pub(super) fn bare(word: &str) -> String {
+    without_expansions(word, |_, _| true)
+}
+
+/// A word without those expansions that `comes_to_nothing`; it is told whether one is nothing as it is written, and
+/// whether it stands between two letters.
+fn without_expansions(word: &str, comes_to_nothing: fn(bool, bool) -> bool) -> String {
     let mut out = String::with_capacity(word.len());
     let mut rest = word;
     while let Some(at) = rest.find(['$', '`']) {
@@ -200,7 +211,7 @@ pub(super) fn emptied(word: &str) -> String {
         let (found, after) = rest.split_at(length);
         let is_letter = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
         let is_within = is_letter(out.chars().next_back()) && is_letter(after.chars().next());
-        if length < 2 || !(is_empty || is_within) {
+        if length < 2 || !comes_to_nothing(is_empty, is_within) {
             out.push_str(found);
         }
         rest = after;

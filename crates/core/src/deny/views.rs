@@ -7,7 +7,7 @@ use super::{
     feed::Files,
     fold::collapsed,
     here::{Here, Quotes},
-    output::Output,
+    output::{Names, Output},
     patterns,
     prose::{meant, unjudged},
     unwrap::inside,
@@ -173,7 +173,8 @@ impl Looks {
         let of_script = self.output;
         for index in 0..script.commands.len() {
             let here = Here { text, commands: &script.commands, index, nesting };
-            self.output = of_script.of_inner(here.output());
+            let names = Names { files: &self.files, variables: &self.variables };
+            self.output = of_script.of_inner(here.output(&names));
             self.remember(&here)?;
             let was_guess = self.is_guess;
             for (at, Reading { words, is_disguised, .. }) in
