@@ -15,6 +15,7 @@ mod patterns;
 mod prose;
 mod remember;
 mod rule;
+mod source;
 mod standard;
 mod unwrap;
 mod variables;
@@ -52,10 +53,14 @@ pub struct Attempt<'a> {
 /// its text, since any may read them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Given<'a> {
-    /// Their references, braces and all.
+    /// The reference of the one at its standard input, braces and all.
+    pub input: Option<&'a str>,
+    /// The references of those in its files, braces and all.
     pub references: &'a [&'a str],
     /// Placeholders of the text that are names of its files, and no references.
     pub files: &'a [&'a str],
+    /// Paths of files with secrets in them that were rendered before.
+    pub rendered: &'a [&'a str],
 }
 
 /// What the guard says.
@@ -118,11 +123,11 @@ impl Guard {
         let is_command = known.is_some_and(ActionType::is_command);
         // Both: what looks like a quote or a space to a reader is a letter to a shell, and the other way round.
         let folded = fold::folded(text);
-        let Some(plain) = views(text, is_command) else { return unjudged(attempt) };
+        let Some(plain) = views(text, is_command, given) else { return unjudged(attempt) };
         let undisguised = if folded == text {
             Some(Vec::new())
         } else {
-            views(&folded, is_command).map(|v| v.looks)
+            views(&folded, is_command, given).map(|v| v.looks)
         };
         let Some(undisguised) = undisguised else { return unjudged(attempt) };
         for compiled in [&self.bundled, &self.custom] {

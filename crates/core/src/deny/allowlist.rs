@@ -71,7 +71,8 @@ impl Ready {
             handle.is_ok_and(|handle| given.files.contains(&handle.as_written()))
         };
         let named = references(command).into_iter().filter(|reference| !is_file(reference));
-        let given = given.references.iter().flat_map(|reference| references(reference));
+        let given =
+            given.input.iter().chain(given.references).flat_map(|reference| references(reference));
         let references: Vec<&str> = named.chain(given).collect();
         self.0.iter().any(|(entry, patterns)| {
             (entry.applies_to.is_empty() || entry.applies_to.iter().any(|t| t == action_type))

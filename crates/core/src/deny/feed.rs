@@ -3,12 +3,18 @@
 
 mod programs;
 
-use std::{cell::Cell, collections::BTreeMap};
+use std::{
+    cell::Cell,
+    collections::{BTreeMap, BTreeSet},
+};
 
 pub(super) use self::programs::{FILTERS, INTERPRETERS};
 use self::programs::{run_by, script_at};
 use super::{
+    Given,
     here::Here,
+    output::ENCODERS,
+    source::{SECRET, Source, is_given},
     unwrap::{after_xargs, all_of_keeper, is_c, is_shell, is_short},
     variables::Variables,
     views::Looks,
@@ -25,15 +31,34 @@ const MAX_SAID: usize = 4 * 1024 * 1024;
 const LOOK: usize = 256;
 /// What one command of a group counts at least.
 const STEP: usize = 16;
+/// Programs that undo an encoding as well.
+const DECODERS: &[&str] = &["base64", "base32", "basenc", "xxd", "openssl", "uudecode"];
+
 /// Files that the text has written, by their names without folders, with what is in them.
 #[derive(Debug, Default)]
 pub(super) struct Files {
     known: BTreeMap<String, String>,
+    /// Those of them with secrets in them.
+    pub(super) sources: BTreeMap<String, Source>,
+    /// Placeholders that are the names of files with secrets in them.
+    pub(super) given: BTreeSet<String>,
+    /// Whether a secret stands at the standard input of the script that is looked at.
+    pub(super) has_input: bool,
     /// How many bytes were said so far.
     said: Cell<usize>,
 }
 
 impl Files {
+    /// What a command gets beside its text.
+    pub(super) fn of(given: Given<'_>) -> Self {
+        let mut files = Self { has_input: given.input.is_some(), ..Self::default() };
+        files.given = given.files.iter().map(|name| (*name).to_owned()).collect();
+        for path in given.rendered {
+            files.write(path, SECRET, false);
+        }
+        files
+    }
+
     /// Nothing when too much was said.
     pub(super) fn is_short(&self) -> Option<()> {
         (self.said.get() <= MAX_SAID).then_some(())
@@ -77,10 +102,13 @@ impl Files {
                 let rest = if rest.first() == Some(&"-v") { rest.get(2..)? } else { rest };
                 Some(printed(rest))
             }
-            "cat" => match rest.iter().find(|word| !word.starts_with('-')) {
-                Some(file) => self.read(file).cloned(),
-                None => self.input(here, variables, steps),
-            },
+            "cat" => {
+                let mut files = rest.iter().filter(|word| !word.starts_with('-')).peekable();
+                match files.peek() {
+                    Some(_) => files.find_map(|file| self.read(file)).map(str::to_owned),
+                    None => self.input(here, variables, steps),
+                }
+            }
             "tee" => self.input(here, variables, steps),
             "ls" => Some(
                 rest.iter()
@@ -92,7 +120,7 @@ impl Files {
             // They leave lines away, or say them in another order.
             filter if FILTERS.contains(&filter) => {
                 match rest.iter().find_map(|word| self.read(word)) {
-                    Some(content) => Some(content.clone()),
+                    Some(content) => Some(content.to_owned()),
                     None => self.input(here, variables, steps),
                 }
             }
@@ -107,8 +135,11 @@ impl Files {
                 rest.iter().find(|word| !word.starts_with('-')).map(|word| (*word).to_owned())
             }
             "command" if rest.first() == Some(&"-v") => rest.get(1).map(|word| (*word).to_owned()),
-            "base64" | "base32" | "basenc" | "xxd" | "openssl" | "uudecode" => {
-                Some(format!("$({})", words.join(" ")))
+            encoder if ENCODERS.contains(&encoder) || encoder == "uudecode" => {
+                let read = self.input(here, variables, steps);
+                let is_decoder = DECODERS.contains(&encoder);
+                let words = || is_decoder.then(|| format!("$({})", words.join(" ")));
+                self.encoded(rest, read.as_deref()).or_else(words)
             }
             _ => None,
         }
@@ -131,20 +162,35 @@ impl Files {
 
     /// What is piped into a command.
     fn said_before(&self, here: &Here<'_>, variables: &Variables, steps: usize) -> Option<String> {
-        let mut whole: Option<String> = None;
+        let (mut whole, mut is_piped): (Option<String>, _) = (None, false);
         for each in here.before() {
             self.count(STEP)?;
+            is_piped = true;
             match (&mut whole, self.said(&each, variables, steps)) {
                 (Some(whole), Some(said)) => whole.extend(["\n", &said]),
                 (whole, Some(said)) => *whole = Some(said),
                 (_, None) => {}
             }
         }
-        whole
+        if is_piped { whole } else { self.given_input() }
     }
 
-    fn read(&self, file: &str) -> Option<&String> {
-        self.known.get(file.rsplit('/').next()?)
+    pub(super) fn read(&self, file: &str) -> Option<&str> {
+        let known = || self.known.get(file.rsplit('/').next()?).map(String::as_str);
+        self.given_file(file).or_else(known)
+    }
+
+    pub(super) fn write(&mut self, file: &str, said: &str, is_more: bool) {
+        let name = file.rsplit('/').next().unwrap_or(file);
+        let before = self.sources.remove(name).filter(|_| is_more);
+        if let Some(source) = before.max(Source::of(said)) {
+            self.sources.insert(name.to_owned(), source);
+        }
+        let content = self.known.entry(name.to_owned()).or_default();
+        if !is_more {
+            content.clear();
+        }
+        content.extend([said, "\n"]);
     }
 
     /// What `<( … )` says.
@@ -198,6 +244,7 @@ impl Files {
     /// Takes in what a command writes into a file.
     pub(super) fn written_by(&mut self, here: &Here<'_>, variables: &Variables) {
         let command = here.command();
+        self.copied_by(command);
         let mut targets: Vec<(&str, bool)> = Vec::new();
         for to in &command.redirections {
             if matches!(to.operator, ">" | ">>" | ">|" | "&>" | "&>>") {
@@ -213,13 +260,7 @@ impl Files {
         }
         let Some(said) = self.said_by(here, variables) else { return };
         for (file, is_more) in targets {
-            let name = file.rsplit('/').next().unwrap_or(file).to_owned();
-            let content = self.known.entry(name).or_default();
-            if !is_more {
-                content.clear();
-            }
-            content.push_str(&said);
-            content.push('\n');
+            self.write(file, &said, is_more);
         }
     }
 }
@@ -237,7 +278,8 @@ impl Looks {
             let has_script = is_shell(program) && options.iter().any(|word| is_c(word));
             let is_told = options.iter().any(|word| is_short(word) && word.contains('s'));
             let argument = argument.filter(|_| !(is_shell(program) && is_told));
-            if !has_script && let Some(read) = self.read_by(program, argument, here) {
+            let read = |looks: &Self| looks.read_by(program, argument, here);
+            if !has_script && let Some(read) = read(self).filter(|read| !is_given(read)) {
                 match program.as_str() {
                     "source" | "." => self.script(&read, here.nesting + 1)?,
                     _ => self.of_child(&read, &[], here.nesting + 1)?,
@@ -281,7 +323,7 @@ impl Looks {
             }
             Some(file) => match self.files.process(file, &self.variables, MAX_STEPS) {
                 Some(said) => Some(said),
-                None => self.files.read(file).cloned(),
+                None => self.files.read(file).map(str::to_owned),
             },
         }
     }

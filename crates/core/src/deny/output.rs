@@ -9,7 +9,7 @@ use super::{
     feed::{FILTERS, Files, INTERPRETERS},
     here::{Here, SHOWERS},
     patterns,
-    unwrap::{after_xargs, inside, is_shell, is_short},
+    unwrap::{after_xargs, inside, is_c, is_shell, is_short},
     variables::{Variables, bare},
 };
 use crate::shell::{Redirection, SimpleCommand};
@@ -28,12 +28,14 @@ const SAYERS: &[&str] = &["echo", "print", "printf"];
 /// Further programs that show what they read, if changed.
 const CHANGERS: &[&str] = &["dd", "gojq", "jaq", "jq", "sponge", "tee", "yq"];
 /// Programs after which a value is no longer recognised.
-const ENCODERS: &[&str] = &[
+pub(super) const ENCODERS: &[&str] = &[
     "base32", "base64", "basenc", "bzip2", "gzip", "hexdump", "od", "openssl", "rev", "tr",
     "uuencode", "xxd", "xz", "zstd",
 ];
 /// What `openssl` does that no value can be had back from.
 const OF_OPENSSL: &[&str] = &["dgst", "passwd", "req", "s_client", "verify", "x509"];
+/// Those of them whose words name no files.
+const OF_INPUT: &[&str] = &["openssl", "tr", "uuencode"];
 /// Where an output is still seen.
 const SEEN: &[&str] =
     &["1", "2", "/dev/fd/1", "/dev/fd/2", "/dev/stderr", "/dev/stdout", "/dev/tty"];
@@ -198,27 +200,60 @@ fn words_of(command: &SimpleCommand) -> Vec<String> {
 fn shows_input(words: &[String], left: usize) -> bool {
     let Some((program, rest)) = words.split_first() else { return false };
     let name = program.rsplit('/').next().unwrap_or(program);
-    let is_unclear =
-        program.contains(['$', '`']) || (patterns::is_pattern(name) && !matches!(name, "[" | "[["));
-    let Some(left) = left.checked_sub(1).filter(|_| !is_unclear) else { return true };
-    let version = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
-    if INTERPRETERS.iter().any(|(known, _)| *known == version) && !FILTERS.contains(&version) {
-        // A script of its own is given what it reads; one in the words may be there to show it.
-        return rest.first().is_none_or(|word| word.starts_with('-') && word != "-m");
-    }
-    let lists = [SAYERS, SHOWERS, FILTERS, CHANGERS, ENCODERS];
-    if is_shell(name) || lists.iter().any(|list| list.contains(&name)) {
-        return true;
-    }
-    // The words of its command are judged with what it reads.
-    if name == "xargs" {
-        return after_xargs(rest).is_empty();
+    let Some(left) = left.checked_sub(1).filter(|_| !is_unclear(program)) else { return true };
+    if let Some(shows) = shows_itself(name, rest) {
+        return shows;
     }
     // Asked for a password, it takes the first line, and its program has words of its own.
     let takes_password =
         name == "sudo" && rest.iter().any(|word| is_short(word) && word.contains('S'));
     let mut commands = inside(words).commands.into_iter();
     commands.any(|inner| shows_input(&inner, left) && !(takes_password && inner.len() > 1))
+}
+
+/// Whether it is not known which program this name stands for.
+fn is_unclear(program: &str) -> bool {
+    let name = program.rsplit('/').next().unwrap_or(program);
+    program.contains(['$', '`']) || (patterns::is_pattern(name) && !matches!(name, "[" | "[["))
+}
+
+/// Whether a program shows what it reads or is given; nothing where that is up to those that it may run.
+fn shows_itself(name: &str, rest: &[String]) -> Option<bool> {
+    let version = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+    if INTERPRETERS.iter().any(|(known, _)| *known == version) && !FILTERS.contains(&version) {
+        // A script of its own is given what it reads; one in the words may be there to show it.
+        return Some(rest.first().is_none_or(|word| word.starts_with('-') && word != "-m"));
+    }
+    let lists = [SAYERS, SHOWERS, FILTERS, CHANGERS];
+    if is_shell(name) || is_encoder(name, rest) || lists.iter().any(|list| list.contains(&name)) {
+        return Some(true);
+    }
+    // The words of its command are judged with what it reads.
+    (name == "xargs").then(|| after_xargs(rest).is_empty())
+}
+
+/// Whether a program shows what it reads; those that it runs are looked at themselves.
+pub(super) fn is_reader(words: &[String]) -> bool {
+    let Some((program, rest)) = words.split_first() else { return false };
+    let name = program.rsplit('/').next().unwrap_or(program);
+    let has_script = is_shell(name) && rest.iter().any(|word| is_c(word));
+    let shows = || shows_itself(name, rest) == Some(true) && !SAYERS.contains(&name) && !has_script;
+    is_unclear(program) || shows()
+}
+
+/// Whether such a program reads its standard input: no file is named that it would read in its place. A word behind an
+/// option may be that option's, and an expansion nothing.
+pub(super) fn reads_input(words: &[String], is_input: fn(&str) -> bool) -> bool {
+    let name = words.first().and_then(|program| program.rsplit('/').next()).unwrap_or_default();
+    if !(SHOWERS.contains(&name) || ENCODERS.contains(&name)) || OF_INPUT.contains(&name) {
+        return true;
+    }
+    let is_option = |word: &str| word.starts_with('-') && !matches!(word, "-" | "--");
+    let words = words.windows(2).map(|pair| (pair[0].as_str(), pair[1].as_str()));
+    let behind = words.filter(|(before, word)| !is_option(before) && !is_option(word));
+    let mut files = behind.map(|(_, word)| word).filter(|word| !word.contains(['$', '`']));
+    let first = files.next();
+    first.is_none_or(|first| is_input(first) || files.any(is_input))
 }
 
 /// Whether a command writes what it reads into a file that its words name.

@@ -356,6 +356,43 @@ fn an_answer_says_what_to_do_instead() {
     assert!(answer["safe_alternative"]["example"].is_string());
 }
 
+/// What a command gets beside its text: at its standard input, in a file, in one that was rendered before.
+#[test]
+fn secrets_that_a_command_reads_are_followed_into_encoders() {
+    let guard = Guard::standard();
+    let input = Given { input: Some("{{nl:a/B}}"), ..Given::default() };
+    let file = Given { references: &["{{nl:a/B}}"], files: &["F"], ..Given::default() };
+    let rendered = Given { rendered: &["/tmp/nl-secure/app.env"], ..Given::default() };
+    let mut wrong = Vec::new();
+    for (action_type, given, list) in [
+        ("inject_stdin", input, include_str!("tests/given_input.txt")),
+        ("inject_tempfile", file, include_str!("tests/given_file.txt")),
+        ("exec", rendered, include_str!("tests/given_rendered.txt")),
+    ] {
+        let mut is_stopped = false;
+        for line in list.lines().filter(|line| !line.is_empty()) {
+            if line.starts_with("## ") {
+                is_stopped = line.starts_with("## Stopped");
+                continue;
+            }
+            let (text, now) = (line.replace('⏎', "\n"), Timestamp::UNIX_EPOCH);
+            let decided = guard.check(&Attempt { action_type, text: &text, given, now });
+            if (decided != Decision::Allow) != is_stopped {
+                wrong.push(format!("{action_type}, stopped {is_stopped}: {line}"));
+            }
+            if !given.files.is_empty() {
+                continue;
+            }
+            let given = Given::default();
+            let alone = guard.check(&Attempt { action_type, text: &text, given, now });
+            if alone != Decision::Allow {
+                wrong.push(format!("{action_type}, with nothing given: {line}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "as they should not be:\n{}", wrong.join("\n"));
+}
+
 /// What agents do all day, and how the guard is got around: lists that were run against bash 5.2 and zsh. In a line, `⏎`
 /// is a line break. Those that can't be mended stand in lists of their own, each part under its reason.
 #[test]

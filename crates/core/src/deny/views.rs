@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, ops::Range};
 
 use super::{
+    Given,
     allowlist::{blanks_collapsed, listed},
     feed::Files,
     fold::collapsed,
@@ -10,6 +11,7 @@ use super::{
     output::{Names, Output},
     patterns,
     prose::{meant, unjudged},
+    source::Source,
     unwrap::inside,
     variables::{Variables, emptied},
 };
@@ -64,14 +66,15 @@ pub(super) struct Views {
 }
 
 /// All looks; nothing when there are too many.
-pub(super) fn views(text: &str, is_command: bool) -> Option<Views> {
+pub(super) fn views(text: &str, is_command: bool, given: Given<'_>) -> Option<Views> {
     let mut looks = Looks {
         views: Vec::new(),
         commands: Some(Vec::new()),
         bytes: 0,
         variables: Variables::new(),
         aliases: BTreeMap::new(),
-        files: Files::default(),
+        files: Files::of(given),
+        at_input: None,
         folder: None,
         output: Output::Shown,
         is_guess: false,
@@ -98,7 +101,9 @@ pub(super) struct Looks {
     /// Where `cd` went, if what is there is worth a look.
     pub(super) folder: Option<String>,
     /// Where the output goes of the command that is looked at.
-    output: Output,
+    pub(super) output: Output,
+    /// The secret that it reads at its standard input.
+    pub(super) at_input: Option<Source>,
     /// Whether what is looked at is one of several things that a text may mean.
     is_guess: bool,
 }
@@ -170,11 +175,12 @@ impl Looks {
     fn each_command(&mut self, text: &str, script: &Script, nesting: usize) -> Option<()> {
         self.push(done(text, script), Kind::Script, false)?;
         self.remember_calls(text, script);
-        let of_script = self.output;
+        let (of_script, input_before) = (self.output, self.at_input);
         for index in 0..script.commands.len() {
             let here = Here { text, commands: &script.commands, index, nesting };
             let names = Names { files: &self.files, variables: &self.variables };
             self.output = of_script.of_inner(here.output(&names));
+            self.at_input = self.files.secret_at_input(&here);
             self.remember(&here)?;
             let was_guess = self.is_guess;
             for (at, Reading { words, is_disguised, .. }) in
@@ -194,7 +200,7 @@ impl Looks {
             // What was said over and over is not judged.
             self.files.is_short()?;
         }
-        self.output = of_script;
+        (self.output, self.at_input) = (of_script, input_before);
         Some(())
     }
 
@@ -359,6 +365,11 @@ impl Looks {
             let inside = inside(&words);
             if !inside.is_all && !is_only_settings(&words) {
                 self.push_command(&words, here.command(), disguised)?;
+                self.push_source(&words)?;
+            }
+            let was_input = self.files.has_input;
+            if !inside.scripts.is_empty() {
+                self.files.has_input = self.has_input(here);
             }
             let was_guess = self.is_guess;
             self.is_guess |= inside.is_guess;
@@ -371,6 +382,7 @@ impl Looks {
                 }
             }
             self.is_guess = was_guess;
+            self.files.has_input = was_input;
             let is_search =
                 words.first().is_some_and(|name| matches!(name.as_str(), "find" | "fd"));
             for command in inside.commands {
@@ -459,7 +471,7 @@ impl Looks {
         self.push(collapsed(meant), Kind::Meant, disguised)
     }
 
-    fn push(&mut self, text: String, kind: Kind, is_disguised: bool) -> Option<()> {
+    pub(super) fn push(&mut self, text: String, kind: Kind, is_disguised: bool) -> Option<()> {
         self.charge(text.len())?;
         if self.views.len() >= MAX_VIEWS {
             return None;

@@ -12,6 +12,7 @@ use std::{
 };
 
 use jiff::Timestamp;
+use keyless_action::Kept;
 use keyless_core::{
     Code, Error, SafeText,
     action::{Action, Deed, TemplateSource},
@@ -102,9 +103,9 @@ impl GuardRules {
         }
     }
 
-    /// Judges an action, with what it hands to others.
-    pub fn check_action(&self, action: &Action) -> Result<(), NlFault> {
-        match self.judged(action) {
+    /// Judges an action, with what it hands to others and the rendered files that its command names.
+    pub fn check_action(&self, action: &Action, kept: &[Kept]) -> Result<(), NlFault> {
+        match self.judged(action, kept) {
             Decision::Allow => Ok(()),
             Decision::Block(blocked) => Err(fault(&blocked)),
         }
@@ -112,7 +113,7 @@ impl GuardRules {
 
     /// The same of one that says no more than the secret that it would use. A list of what may run says nothing of that.
     pub fn check_unsaid(&self, action: &Action) -> Result<(), NlFault> {
-        match self.judged(action) {
+        match self.judged(action, &[]) {
             Decision::Block(blocked) if blocked.category != Category::Allowlist => {
                 Err(fault(&blocked))
             }
@@ -120,9 +121,9 @@ impl GuardRules {
         }
     }
 
-    fn judged(&self, action: &Action) -> Decision {
+    fn judged(&self, action: &Action, kept: &[Kept]) -> Decision {
         let text = match &action.deed {
-            Deed::Delegate { delegated_action, .. } => return self.judged(delegated_action),
+            Deed::Delegate { delegated_action, .. } => return self.judged(delegated_action, kept),
             Deed::Exec { template } => template.clone(),
             Deed::InjectStdin { command, .. } | Deed::InjectTempfile { command, .. } => {
                 command.clone()
@@ -136,14 +137,19 @@ impl GuardRules {
             },
         };
         let (references, files): (Vec<&str>, Vec<&str>) = match &action.deed {
-            Deed::InjectStdin { secret_ref, .. } => (vec![secret_ref], Vec::new()),
             Deed::InjectTempfile { file_refs, .. } => file_refs
                 .iter()
                 .map(|(name, reference)| (reference.as_str(), name.as_str()))
                 .unzip(),
             _ => (Vec::new(), Vec::new()),
         };
-        let given = Given { references: &references, files: &files };
+        let input = match &action.deed {
+            Deed::InjectStdin { secret_ref, .. } => Some(secret_ref.as_str()),
+            _ => None,
+        };
+        let rendered: Vec<_> = kept.iter().map(|file| file.path.to_string_lossy()).collect();
+        let rendered: Vec<&str> = rendered.iter().map(AsRef::as_ref).collect();
+        let given = Given { input, references: &references, files: &files, rendered: &rendered };
         self.decide(action.kind().as_str(), &text, given)
     }
 }
@@ -241,7 +247,7 @@ mod tests {
         fs::write(&file, list).unwrap();
         let rules = GuardRules::new(file);
         let passes = |action: serde_json::Value| {
-            rules.check_action(&serde_json::from_value(action).unwrap()).is_ok()
+            rules.check_action(&serde_json::from_value(action).unwrap(), &[]).is_ok()
         };
         let piped = |reference: &str, command: &str| {
             passes(serde_json::json!({

@@ -9,7 +9,7 @@ mod told;
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
-use keyless_action::{Checked, withheld_in_words};
+use keyless_action::{Checked, Kept, withheld_in_words};
 use keyless_core::{
     ActionType, Code, Handle, HandleTarget, SafeText, SecretPath,
     action::{Action, ActionResponse, Deed, Status, TemplateSource},
@@ -301,7 +301,8 @@ impl NlService {
         course: &mut Course,
     ) -> Result<Done, NlFault> {
         let handles = action.handles().unwrap_or_default();
-        let action = match self.guarded(action).await {
+        let kept = self.kept_in(caller, &action).await;
+        let action = match self.guarded(action, kept.clone()).await {
             Ok(action) => action,
             Err(fault) => return Err(self.bait_among(&handles, course).await.unwrap_or(fault)),
         };
@@ -320,6 +321,9 @@ impl NlService {
             course.ahead.foresight = Some(self.begin_to_foresee());
         }
         let Allowed { meant, allowance, is_asked } = self.allowed(caller, &action, course).await?;
+        // A file may have come since the guard has looked.
+        let is_new = course.kept.iter().any(|file| !kept.contains(file));
+        let action = if is_new { self.guarded(action, course.kept.clone()).await? } else { action };
         // What can't be done takes nobody's time, and no use of a grant.
         let session = self.session_of(caller)?;
         let hosts = Some(allowance.allowed_hosts());
@@ -398,8 +402,8 @@ impl NlService {
         }
     }
 
-    /// The action with its text, if the guard lets it pass.
-    async fn guarded(&self, mut action: Action) -> Result<Action, NlFault> {
+    /// The action with its text, if the guard lets it pass with these rendered files.
+    async fn guarded(&self, mut action: Action, kept: Vec<Kept>) -> Result<Action, NlFault> {
         let (weight, guard) = (Weight::of_action(&action), Arc::clone(&self.guard));
         let hidden = match template(&mut action) {
             Some(TemplateSource::Path(_)) => concealed(&self.places, &self.broker).await?,
@@ -407,7 +411,7 @@ impl NlService {
         };
         let judging = move || {
             let path = with_text(&mut action, hidden)?;
-            match (guard.check_action(&action), path) {
+            match (guard.check_action(&action, &kept), path) {
                 (Ok(()), _) => Ok(action),
                 (Err(fault), None) => Err(fault),
                 // The file's text is none of the agent's: it may have more in it than what the rule is about.

@@ -95,3 +95,38 @@ fn the_whole_story_over_a_unix_socket() {
 fn the_whole_story_over_stdio() {
     story("stdio");
 }
+
+/// What comes back would not be recognised, wherever the value was read.
+#[test]
+fn an_encoder_of_what_a_command_reads_is_stopped() {
+    let world = with_secrets();
+    let served = Served::with(&world, "detection = 'record'");
+    let grant = ["grant", "create", "--agent", AGENT, "--for", "1h", "--action", "*"];
+    world.keyless(&[&grant[..], &["--secret", "db/*"]].concat()).run().ok();
+    let step = |action: Value| json!({ "door": "http", "action": action });
+    let secret = "{{nl:db/PASSWORD}}";
+    let stdin =
+        |command: &str| json!({ "type": "inject_stdin", "command": command, "secret_ref": secret });
+    let file = |command: &str| json!({ "type": "inject_tempfile", "command": command, "file_refs": { "KEY": secret } });
+    let exec = |template: &str| json!({ "type": "exec", "template": template });
+    let rendered = json!({
+        "type": "template", "template_content": "P={{nl:db/PASSWORD}}\n", "output_path": "a.env",
+    });
+    let answers = served.client(&json!([
+        step(rendered),
+        step(stdin("base64")),
+        step(file("xxd {{nl:KEY}}")),
+        step(exec("base64 /tmp/nl-secure/a.env")),
+        step(exec("base64 <<X\n{{nl:db/PASSWORD}}\nX")),
+        step(stdin("wc -c")),
+        step(file("base64 {{nl:KEY}} | wc -c")),
+        step(exec("wc -l < /tmp/nl-secure/a.env")),
+    ]));
+    assert_eq!(answers[0]["status"], "success", "{}", answers[0]);
+    for stopped in &answers[1..5] {
+        assert_eq!(stopped["error"]["details"]["rule_id"], "KL-REFENC", "{stopped}");
+    }
+    for done in &answers[5..] {
+        assert_eq!(done["status"], "success", "{done}");
+    }
+}
