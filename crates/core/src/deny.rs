@@ -19,6 +19,7 @@ mod source;
 mod standard;
 mod unwrap;
 mod variables;
+mod verbs;
 mod views;
 
 use jiff::Timestamp;

@@ -14,6 +14,7 @@ use super::{
     source::Source,
     unwrap::inside,
     variables::{Variables, emptied},
+    verbs::verbs_first,
 };
 use crate::shell::{self, Dialect, Script, ShellErrorKind, SimpleCommand, Word};
 
@@ -366,6 +367,9 @@ impl Looks {
             if !inside.is_all && !is_only_settings(&words) {
                 self.push_command(&words, here.command(), disguised)?;
                 self.push_source(&words)?;
+                for other in verbs_first(&words) {
+                    self.push(collapsed(&other.join(" ")), Kind::Meant, disguised)?;
+                }
             }
             let was_input = self.files.has_input;
             if !inside.scripts.is_empty() {
