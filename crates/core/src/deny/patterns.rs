@@ -20,6 +20,62 @@ const HIDDEN: &[&str] = &[
 ];
 /// Others that a search may be for.
 const SEARCHED: &[&str] = &["credentials", "id_rsa", "environ", "server.key", "store.db"];
+/// Files and folders that keep credentials or tell of processes, part by part: from a root, or from any folder if they
+/// begin with a dot.
+const PLACES: &[&[&str]] = &[
+    &["dev", "kmem"],
+    &["dev", "mem"],
+    &["dev", "port"],
+    &["etc", "gshadow"],
+    &["etc", "kubernetes"],
+    &["etc", "rancher"],
+    &["etc", "shadow"],
+    &["proc"],
+    &["run", "secrets"],
+    &["var", "run", "secrets"],
+    &[".aws", "credentials"],
+    &[".azure"],
+    &[".cargo", "credentials.toml"],
+    &[".claude", ".credentials.json"],
+    &[".codex", "auth.json"],
+    &[".config", "gcloud"],
+    &[".config", "gh"],
+    &[".config", "git", "credentials"],
+    &[".config", "github-copilot"],
+    &[".config", "glab-cli"],
+    &[".config", "keyless"],
+    &[".config", "op"],
+    &[".config", "rclone"],
+    &[".docker", "config.json"],
+    &[".gem", "credentials"],
+    &[".gnupg"],
+    &[".gradle", "gradle.properties"],
+    &[".kube", "config"],
+    &[".m2", "settings.xml"],
+    &[".password-store"],
+    &[".pypirc"],
+];
+/// Names of files that keep credentials.
+const KEEPERS: &[&str] = &[
+    "client_secret.json",
+    "credentials.json",
+    "credentials.toml",
+    "credentials.yaml",
+    "credentials.yml",
+    "secret.json",
+    "secret.yaml",
+    "secret.yml",
+    "secrets.env",
+    "secrets.json",
+    "secrets.toml",
+    "secrets.yaml",
+    "secrets.yml",
+    "service-account.json",
+    "service_account.json",
+    "wp-config.php",
+];
+/// As many parts of a path are looked at as the beginning of a place.
+const MAX_BEGINNINGS: usize = 4;
 /// Programs that show all variables.
 const DUMPS: &[&str] = &["env", "printenv"];
 /// Others that do harm by what they are given, in the order in which they are tried.
@@ -143,7 +199,65 @@ pub(super) fn names(word: &str, search: bool) -> Vec<String> {
             found.push(format!("{}{name}{}", &word[..at], &word[at + part.len()..]));
         }
     }
+    if !search {
+        found.extend(places(word));
+        found.extend(keepers(word));
+    }
     found
+}
+
+/// A path with patterns as one to each place that it may lead to.
+fn places(word: &str) -> Vec<String> {
+    let literal = word.chars().filter(char::is_ascii_alphanumeric).count();
+    if literal < 2 && word.contains('*') {
+        return Vec::new();
+    }
+    let (root, parts) = (if word.starts_with('/') { "/" } else { "" }, parts_of(word));
+    let begins = |at: &usize| (*at == 0 && !root.is_empty()) || parts[*at].starts_with('.');
+    let mut found = Vec::new();
+    for at in (0..parts.len()).filter(begins).take(MAX_BEGINNINGS) {
+        let of_its_kind =
+            PLACES.iter().filter(|place| place[0].starts_with('.') == parts[at].starts_with('.'));
+        for place in of_its_kind.filter(|place| leads_to(&parts[at..], place)) {
+            let (before, rest) = (&parts[..at], &parts[at + place.len()..]);
+            found.push(format!("{root}{}", [before, place, rest].concat().join("/")));
+        }
+    }
+    found
+}
+
+/// The parts of a path without those that lead nowhere.
+fn parts_of(path: &str) -> Vec<&str> {
+    let mut parts = Vec::new();
+    for part in path.split('/').filter(|part| !matches!(*part, "" | ".")) {
+        let last = parts.last().is_none_or(|last| *last == "..");
+        if part == ".." && !last {
+            parts.pop();
+        } else {
+            parts.push(part);
+        }
+    }
+    parts
+}
+
+/// Whether a path may lead to a place, by at least one pattern. A star alone in a place's own folder tells nothing.
+fn leads_to(parts: &[&str], place: &[&str]) -> bool {
+    let Some(parts) = parts.get(..place.len()) else { return false };
+    let fits = |(at, (part, name)): (usize, (&&str, &&str))| {
+        part.eq_ignore_ascii_case(name)
+            || ((at == 0 || !part.bytes().all(|byte| byte == b'*'))
+                && !matching(part, std::iter::once(*name)).is_empty())
+    };
+    parts.iter().any(|part| is_pattern(part)) && parts.iter().zip(place).enumerate().all(fits)
+}
+
+/// A path whose name is a pattern as one to each file that it may be: with three letters or more before its first sign.
+fn keepers(word: &str) -> Vec<String> {
+    let began = word.rfind('/').map_or(0, |at| at + 1);
+    let name = &word[began..];
+    let literal = name.find(['*', '?', '[']).unwrap_or_default();
+    let found = matching(name, KEEPERS.iter().copied().filter(|_| literal > 2));
+    found.into_iter().map(|name| format!("{}{name}", &word[..began])).collect()
 }
 
 fn parts(path: &str) -> impl Iterator<Item = (usize, &str)> {
@@ -265,5 +379,12 @@ mod tests {
         assert_eq!(names("*nv", true), [".env"]);
         assert!(names("*", true).is_empty() && names("*.rs", true).is_empty());
         assert_eq!(programs("/bin/en?"), ["env"]);
+        assert_eq!(names("/pr*/self/environ", false), ["/proc/self/environ"]);
+        assert_eq!(names("/tmp/../p*/./s*/e*", false), ["/proc/s*/e*"]);
+        assert_eq!(names("~/.kub?/config", false), ["~/.kube/config"]);
+        assert_eq!(names("src/cred*.json", false), ["src/credentials.json"]);
+        for harmless in ["/*/*/e*", "/tmp/p*/x", "p*/self/environ", "~/.config/*/x", "c*.json"] {
+            assert!(names(harmless, false).is_empty(), "{harmless}");
+        }
     }
 }

@@ -112,7 +112,10 @@ impl Looks {
                 }
             }
             ["cd" | "pushd", folder] => {
-                let is_watched = WATCHED.iter().any(|watched| folder.contains(watched));
+                let named = patterns::names(folder, false).into_iter().next();
+                let folder = named.unwrap_or_else(|| (*folder).to_owned());
+                let is_watched = folder.starts_with('/') && folder.trim_matches('/').is_empty()
+                    || WATCHED.iter().any(|watched| folder.contains(watched));
                 self.folder = is_watched.then(|| folder.trim_end_matches('/').to_owned());
             }
             _ => {}

@@ -251,7 +251,10 @@ impl Looks {
         if words.iter().any(|word| word.contains(['$', '`', '{'])) {
             self.add_expanded(&mut readings, &words, here)?;
         }
-        self.add_named(&mut readings)?;
+        let last = readings.len() - 1;
+        for of in if last == 0 { vec![0] } else { vec![0, last] } {
+            self.add_named(&mut readings, of)?;
+        }
         if let Some(folder) = &self.folder {
             let written = &readings[0];
             let inside =
@@ -260,8 +263,10 @@ impl Looks {
                     Some(_) if at == 0 => word.clone(),
                     Some(_) => format!("{folder}/{word}"),
                 });
-            let (words, is_open) = (inside.collect(), Vec::new());
+            let (words, is_open) = (inside.collect(), written.is_open.clone());
             readings.push(Reading { words, is_open, is_disguised: written.is_disguised });
+            let last = readings.len() - 1;
+            self.add_named(&mut readings, last)?;
         }
         Some(readings)
     }
@@ -319,31 +324,28 @@ impl Looks {
         Some(())
     }
 
-    /// One more reading for each name with credentials that a pattern may stand for.
-    fn add_named(&mut self, readings: &mut Vec<Reading>) -> Option<()> {
-        let last = readings.len() - 1;
-        for of in if last == 0 { vec![0] } else { vec![0, last] } {
-            let Reading { words, is_open, .. } = &readings[of];
-            let is_glob =
-                |at: usize| at > 0 && matches!(words[at - 1].as_str(), "-g" | "--glob" | "--iglob");
-            let patterns = words.iter().enumerate().filter(|(at, word)| {
-                patterns::is_pattern(word) && (is_open.get(*at) == Some(&true) || is_glob(*at))
-            });
-            let mut found = Vec::new();
-            for (at, word) in patterns.take(MAX_PATTERNS) {
-                let names = match at {
-                    0 => patterns::programs(word),
-                    _ => patterns::names(word, is_glob(at)),
-                };
-                found.extend(names.into_iter().map(|name| (at, name)));
-            }
-            let words = words.clone();
-            for (at, name) in found {
-                let mut named = words.clone();
-                named[at] = name;
-                self.charge(named.iter().map(|word| word.len() + 1).sum())?;
-                readings.push(Reading { words: named, is_open: Vec::new(), is_disguised: true });
-            }
+    /// One more reading for each name with credentials that a pattern in this one may stand for.
+    fn add_named(&mut self, readings: &mut Vec<Reading>, of: usize) -> Option<()> {
+        let Reading { words, is_open, .. } = &readings[of];
+        let is_glob =
+            |at: usize| at > 0 && matches!(words[at - 1].as_str(), "-g" | "--glob" | "--iglob");
+        let patterns = words.iter().enumerate().filter(|(at, word)| {
+            patterns::is_pattern(word) && (is_open.get(*at) == Some(&true) || is_glob(*at))
+        });
+        let mut found = Vec::new();
+        for (at, word) in patterns.take(MAX_PATTERNS) {
+            let names = match at {
+                0 => patterns::programs(word),
+                _ => patterns::names(word, is_glob(at)),
+            };
+            found.extend(names.into_iter().map(|name| (at, name)));
+        }
+        let words = words.clone();
+        for (at, name) in found {
+            let mut named = words.clone();
+            named[at] = name;
+            self.charge(named.iter().map(|word| word.len() + 1).sum())?;
+            readings.push(Reading { words: named, is_open: Vec::new(), is_disguised: true });
         }
         Some(())
     }
