@@ -152,14 +152,23 @@ pub fn lex_as(text: &str, dialect: Dialect) -> Result<Script, ShellError> {
 }
 
 impl Script {
-    /// In what the byte at `at` stands; the innermost construct counts.
+    /// In what the byte at `at` stands; the innermost construct counts, but for quotes right inside `${…}` or arithmetic:
+    /// shells are not of one mind about them.
     pub fn context_at(&self, at: usize) -> Context {
         if self.names.iter().any(|name| name.contains(&at)) {
             return Context::VariableName;
         }
         // Inner ranges are noted before those around them.
-        let found = self.contexts.iter().find(|(range, _)| range.contains(&at));
-        found.map_or(Context::Unquoted, |(_, context)| *context)
+        let mut around = self.contexts.iter().filter(|(range, _)| range.contains(&at));
+        let innermost = around.next().map_or(Context::Unquoted, |(_, context)| *context);
+        let is_quote = matches!(
+            innermost,
+            Context::DollarSingle | Context::DoubleQuoted | Context::SingleQuoted
+        );
+        match around.next().filter(|_| is_quote) {
+            Some((_, outer @ (Context::Arithmetic | Context::ParameterExpansion))) => *outer,
+            _ => innermost,
+        }
     }
 
     /// Of each command, which one has the innermost group around it. Groups end before those commands begin.

@@ -65,6 +65,8 @@ fn every_quoting_arrives_as_it_is() {
             (r"printf %s '\\${{nl:A}}'", format!(r"\\${}", value("A"))),
             ("printf %s \"x\\\n{{nl:A}}\"", format!("x{}", value("A"))),
             ("f() { printf %s \"$1\"; }; f {{nl:A}}", value("A")),
+            ("printf %s \"${X:-$(printf %s {{nl:A}})}\"", value("A")),
+            ("printf %s \"${X:-$(printf %s \"{{nl:A}}\")}\"", value("A")),
             ("case {{nl:A}} in *) printf %s {{nl:A}};; esac", value("A")),
         ] {
             assert_eq!(run(shell, template), expected, "{shell}: {template}");
@@ -87,6 +89,14 @@ fn where_a_shell_would_not_expand_is_refused() {
         "cat <<'E'\n{{nl:A}}\nE\n",
         "echo $(( {{nl:A}} + 1 ))",
         "echo ${X:-{{nl:A}}}",
+        "echo ${X:-\"{{nl:A}}\"}",
+        "echo ${X:-'{{nl:A}}'}",
+        "echo \"${X:-\"{{nl:A}}\"}\"",
+        "echo \"${X:-'{{nl:A}}'}\"",
+        "echo \"${X:-${Y:+\"{{nl:A}}\"}}\"",
+        "echo \"${X#\"{{nl:A}}\"}\"",
+        "cat <<E\n${X:-\"{{nl:A}}\"}\nE\n",
+        "echo $(( ${X:-\"{{nl:A}}\"} ))",
         "echo ${{nl:A}}",
         "{{nl:A}}=v; echo",
         "FOO_{{nl:A}}=1 env",
@@ -123,10 +133,12 @@ fn a_backslash_is_refused_with_the_way_out() {
 }
 
 #[test]
-fn a_name_and_a_descriptor_are_refused_with_the_reason() {
-    for (template, reason) in
-        [("FOO_{{nl:A}}=1 env", "in a variable's name"), ("exec {{nl:A}}>f", "as a descriptor")]
-    {
+fn a_name_a_descriptor_and_an_expansion_are_refused_with_the_reason() {
+    for (template, reason) in [
+        ("FOO_{{nl:A}}=1 env", "in a variable's name"),
+        ("exec {{nl:A}}>f", "as a descriptor"),
+        ("echo \"${X:-\"{{nl:A}}\"}\"", "in ${…}"),
+    ] {
         let refused = scripted(template, |_| Ok(Stand::Variable(0))).unwrap_err();
         assert_eq!(refused.detail().as_str(), format!("a shell can't expand A {reason}"));
     }
