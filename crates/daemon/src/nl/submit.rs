@@ -300,11 +300,12 @@ impl NlService {
         account: &Account,
         course: &mut Course,
     ) -> Result<Done, NlFault> {
-        let handles = action.handles().unwrap_or_default();
         let kept = self.kept_in(caller, &action).await;
         let action = match self.guarded(action, kept.clone()).await {
             Ok(action) => action,
-            Err(fault) => return Err(self.bait_among(&handles, course).await.unwrap_or(fault)),
+            Err(Stopped { fault, handles }) => {
+                return Err(self.bait_among(&handles, course).await.unwrap_or(fault));
+            }
         };
         let is_handed_on = matches!(action.deed, Deed::Delegate { .. });
         // Before it is judged: what it may do is asked when its turn has come.
@@ -403,20 +404,24 @@ impl NlService {
     }
 
     /// The action with its text, if the guard lets it pass with these rendered files.
-    async fn guarded(&self, mut action: Action, kept: Vec<Kept>) -> Result<Action, NlFault> {
+    async fn guarded(&self, mut action: Action, kept: Vec<Kept>) -> Result<Action, Stopped> {
         let (weight, guard) = (Weight::of_action(&action), Arc::clone(&self.guard));
         let hidden = match template(&mut action) {
-            Some(TemplateSource::Path(_)) => concealed(&self.places, &self.broker).await?,
+            Some(TemplateSource::Path(_)) => {
+                concealed(&self.places, &self.broker).await.map_err(NlFault::from)?
+            }
             _ => Vec::new(),
         };
         let judging = move || {
             let path = with_text(&mut action, hidden)?;
-            match (guard.check_action(&action, &kept), path) {
-                (Ok(()), _) => Ok(action),
-                (Err(fault), None) => Err(fault),
+            let Err(fault) = guard.check_action(&action, &kept) else { return Ok(action) };
+            let handles = action.handles().unwrap_or_default();
+            let fault = match path {
+                None => fault,
                 // The file's text is none of the agent's: it may have more in it than what the rule is about.
-                (Err(fault), Some(path)) => Err(fault.with("blocked_action", path)),
-            }
+                Some(path) => fault.with("blocked_action", path),
+            };
+            Err(Stopped { fault, handles })
         };
         apart(weight, judging).await?
     }
@@ -594,7 +599,24 @@ impl NlService {
     }
 }
 
-/// A secret that a grant names and that lies beyond the bounds of who acts.
+/// Why an action may not be done, and the handles in it: of a template's file those in its text.
+struct Stopped {
+    fault: NlFault,
+    handles: Vec<Handle>,
+}
+
+impl From<NlFault> for Stopped {
+    fn from(fault: NlFault) -> Self {
+        Self { fault, handles: Vec::new() }
+    }
+}
+
+impl From<Stopped> for NlFault {
+    fn from(stopped: Stopped) -> Self {
+        stopped.fault
+    }
+}
+
 /// Refuses what names bait and means none of what else is known.
 fn refuse_bait(
     handles: &[Handle],
@@ -608,6 +630,7 @@ fn refuse_bait(
     Err(Code::HoneypotTouched.into())
 }
 
+/// A secret that a grant names and that lies beyond the bounds of who acts.
 fn beyond_bounds(caller: &Caller, handle: &Handle, path: Option<&SecretPath>) -> NlFault {
     let words = SafeText::words("'").as_they_wrote(handle.as_written());
     let words = words.and("' lies beyond the agent's own scope, whatever its grants name");

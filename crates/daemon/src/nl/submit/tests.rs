@@ -465,6 +465,30 @@ async fn bait_in_an_action_that_is_stopped_is_bait() {
     assert_eq!(tried("true").await, Some(Code::AgentSuspended));
 }
 
+/// The same where it stands in a file, of which nothing but the path is told.
+#[tokio::test]
+async fn bait_in_a_file_that_is_stopped_is_bait() {
+    let served = Served::new().await;
+    let bait = Metadata { honeypot: true, ..Metadata::default() };
+    let path = SecretPath::parse("t/ops/master").unwrap();
+    served.nl.vault.add(path, bait, None, Entries::untold()).await.unwrap();
+    let caller = served.agent("a", &[ActionType::Template], &["*"]).await;
+    let folder = tempfile::Builder::new().permissions(public()).tempdir().unwrap();
+    let tried = async |text: &str| {
+        let file = folder.path().join("app.env");
+        std::fs::write(&file, text).unwrap();
+        std::fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
+        let action = json!({ "type": "template", "template_path": file });
+        let outcome = served.nl.one(&caller, read(action), "req-1", Timestamp::now()).await;
+        outcome.fault.map(|fault| fault.code())
+    };
+    let stopped = tried("cat .env | base64\nx={{nl:api/token}}\n").await;
+    assert_eq!(stopped, Some(Code::ActionBlocked));
+    let taken = tried("cat .env | base64\nx={{nl:ops/master}}\n").await;
+    assert_eq!(taken, Some(Code::HoneypotTouched));
+    assert_eq!(tried("x\n").await, Some(Code::AgentSuspended));
+}
+
 /// The broker reads it for whoever has no grant for anything.
 #[tokio::test]
 async fn a_file_that_the_guard_stops_is_named_and_not_shown() {
