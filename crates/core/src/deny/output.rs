@@ -3,16 +3,18 @@
 //! Rules about placeholders ask it: `echo {{nl:a/B}} | docker login --password-stdin` hands a value over, and without the
 //! pipe the same words only show it. What is not clear counts as shown.
 
+use std::{borrow::Cow, cell::RefCell, collections::BTreeMap};
+
 use serde::Deserialize;
 
 use super::{
     feed::{FILTERS, Files, INTERPRETERS},
     here::{Here, SHOWERS},
     patterns,
-    unwrap::{after_xargs, inside, is_c, is_shell, is_short},
+    unwrap::{after_xargs, inside, is_c, is_shell, is_short, runs_another},
     variables::{Variables, bare},
 };
-use crate::shell::{Redirection, SimpleCommand};
+use crate::shell::{Redirection, SimpleCommand, Word};
 
 /// As many programs as are followed along pipes and groups.
 const MAX_STEPS: usize = 64;
@@ -20,6 +22,8 @@ const MAX_STEPS: usize = 64;
 const MAX_BACK: usize = 256;
 /// How deep programs that run others are followed.
 const MAX_WRAPPERS: usize = 4;
+/// As many words of a program that runs another are looked at for that one.
+const MAX_WORDS: usize = 64;
 /// The longest name of a program whose expansions are followed.
 const MAX_NAME: usize = 256;
 
@@ -69,61 +73,77 @@ impl Output {
 pub(super) struct Names<'k> {
     pub(super) files: &'k Files,
     pub(super) variables: &'k Variables,
+    /// What is known of the commands that were looked at, by their places.
+    pub(super) seen: &'k RefCell<BTreeMap<usize, Reader>>,
+}
+
+/// What becomes of what a command reads.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reader {
+    passes_on: bool,
+    encodes: bool,
 }
 
 impl Names<'_> {
+    /// What becomes of what this command reads: each is asked once, by all that are piped into it.
+    fn reader(&self, here: &Here<'_>) -> Reader {
+        let command = here.command();
+        *self.seen.borrow_mut().entry(here.index).or_insert_with(|| Reader {
+            passes_on: command.words.is_empty() || passes_on(command),
+            encodes: self.encodes(command),
+        })
+    }
+
     /// A program's name as it is with what is known, and without what comes to nothing.
-    fn known(&self, name: &str) -> String {
+    fn known<'n>(&self, name: &'n str) -> Cow<'n, str> {
         if !name.contains(['$', '`']) || name.len() > MAX_NAME {
-            return name.to_owned();
+            return Cow::Borrowed(name);
         }
         let said = self.files.substituted(name, self.variables, 0);
         let said = self.variables.expanded(&said, 0, MAX_NAME).unwrap_or(said);
-        bare(said.split_whitespace().next().unwrap_or_default())
+        Cow::Owned(bare(said.split_whitespace().next().unwrap_or_default()))
     }
 
     /// Whether a program, or one that it runs, makes something of a value by which it is not recognised.
-    fn encodes(&self, words: &[String], left: usize) -> bool {
-        let Some((program, rest)) = words.split_first() else { return false };
-        let known = self.known(program);
-        let name = known.rsplit('/').next().unwrap_or(&known);
-        if is_encoder(name, rest) {
-            return true;
-        }
-        let inner = left.checked_sub(1).map(|left| (inside(words).commands, left));
-        let (commands, left) = inner.filter(|_| name != "xargs").unwrap_or_default();
-        commands.iter().any(|inner| self.encodes(inner, left))
+    fn encodes(&self, command: &SimpleCommand) -> bool {
+        let is_encoder = |(at, word): (usize, &Word)| {
+            let known = self.known(&word.text);
+            let verb = command.words.get(at + 1).map(|word| word.text.as_str());
+            is_encoder(known.rsplit('/').next().unwrap_or(&known), verb)
+        };
+        let runs = command.program().is_some_and(runs_another);
+        let words = command.words.iter().enumerate();
+        words.take(if runs { MAX_WORDS } else { 1 }).any(is_encoder)
     }
 }
 
 impl Here<'_> {
     /// Where its output goes.
     pub(super) fn output(&self, names: &Names<'_>) -> Output {
-        let encodes = |command: &SimpleCommand| names.encodes(&words_of(command), MAX_WRAPPERS);
-        let (mut here, mut is_encoded) = (*self, encodes(self.command()));
+        let (mut here, mut is_encoded) = (*self, names.reader(self).encodes);
         for _ in 0..MAX_STEPS {
             if let Some(goes) = redirected(here.command()) {
                 return goes;
             }
-            here = match here.reader() {
-                Reader::Known(reader) => reader,
-                Reader::None => break,
-                Reader::Value => return Output::Elsewhere,
+            here = match here.taker() {
+                Taker::Known(taker) => taker,
+                Taker::None => break,
+                Taker::Value => return Output::Elsewhere,
             };
-            let reader = here.command();
-            if keeps(reader) {
+            if keeps(here.command()) {
                 return Output::Kept;
             }
-            if !reader.words.is_empty() && !passes_on(reader) {
+            let reader = names.reader(&here);
+            if !reader.passes_on {
                 return Output::Elsewhere;
             }
-            is_encoded |= encodes(reader);
+            is_encoded |= reader.encodes;
         }
         if is_encoded { Output::Encoded } else { Output::Shown }
     }
 
     /// What takes up its output.
-    fn reader(&self) -> Reader<Self> {
+    fn taker(&self) -> Taker<Self> {
         let (command, rest) = (self.command(), self.index + 1);
         let at = |index| Self { index, ..*self };
         if command.pipes_into_next {
@@ -133,14 +153,14 @@ impl Here<'_> {
                 next.and_then(|n| self.text.get(command.span.end..n.command().span.start));
             // A group reads it, of which any command may.
             let is_plain = between.is_some_and(|text| text.chars().all(|c| "|& \t\n".contains(c)));
-            return next.filter(|_| is_plain).map_or(Reader::None, Reader::Known);
+            return next.filter(|_| is_plain).map_or(Taker::None, Taker::Known);
         }
         let after = self.after_group().filter(|after| after.command().depth == command.depth);
         if let Some(after) = after {
-            return Reader::Known(after);
+            return Taker::Known(after);
         }
         if command.depth == 0 {
-            return Reader::None;
+            return Taker::None;
         }
         let is_around = |each: &SimpleCommand| {
             each.depth < command.depth && each.span.contains(&command.span.start)
@@ -149,16 +169,16 @@ impl Here<'_> {
         let around = before.zip((0..self.index).rev()).find(|(each, _)| is_around(each));
         match around {
             Some((each, _)) if !each.assignments.is_empty() && each.words.is_empty() => {
-                Reader::Value
+                Taker::Value
             }
-            Some((each, index)) if !each.words.is_empty() => Reader::Known(at(index)),
-            Some(_) | None => Reader::None,
+            Some((each, index)) if !each.words.is_empty() => Taker::Known(at(index)),
+            Some(_) | None => Taker::None,
         }
     }
 }
 
 /// What takes up an output.
-enum Reader<T> {
+enum Taker<T> {
     /// This command.
     Known(T),
     /// Whoever asked.
@@ -225,7 +245,10 @@ fn shows_itself(name: &str, rest: &[String]) -> Option<bool> {
         return Some(rest.first().is_none_or(|word| word.starts_with('-') && word != "-m"));
     }
     let lists = [SAYERS, SHOWERS, FILTERS, CHANGERS];
-    if is_shell(name) || is_encoder(name, rest) || lists.iter().any(|list| list.contains(&name)) {
+    if is_shell(name)
+        || is_encoder(name, rest.first().map(String::as_str))
+        || lists.iter().any(|list| list.contains(&name))
+    {
         return Some(true);
     }
     // The words of its command are judged with what it reads.
@@ -272,9 +295,9 @@ fn keeps(command: &SimpleCommand) -> bool {
     }
 }
 
-fn is_encoder(name: &str, rest: &[String]) -> bool {
+fn is_encoder(name: &str, verb: Option<&str>) -> bool {
     match name {
-        "openssl" => !rest.first().is_some_and(|verb| OF_OPENSSL.contains(&verb.as_str())),
+        "openssl" => !verb.is_some_and(|verb| OF_OPENSSL.contains(&verb)),
         name => ENCODERS.contains(&name) || patterns::stands_for(name, ENCODERS),
     }
 }

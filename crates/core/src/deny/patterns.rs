@@ -178,7 +178,12 @@ pub(super) fn programs(word: &str) -> Vec<String> {
 
 /// Whether a program's name that is written as a pattern may be one of these.
 pub(super) fn stands_for(name: &str, known: &[&str]) -> bool {
-    !matching(name, known.iter().copied()).is_empty()
+    is_telling(name) && !matching(name, known.iter().copied()).is_empty()
+}
+
+/// `*` alone may be anything.
+fn is_telling(name: &str) -> bool {
+    !name.contains('*') || name.contains(|c: char| c.is_ascii_alphanumeric())
 }
 
 /// The names with credentials that a path with patterns may stand for. A shell's pattern takes no leading dot; that of

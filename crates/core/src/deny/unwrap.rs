@@ -24,6 +24,13 @@ pub(super) struct Inside {
     pub(super) scripts: Vec<(String, Vec<String>)>,
 }
 
+/// Whether the words of a program are a command for another one.
+pub(super) fn runs_another(program: &str) -> bool {
+    let name = program.rsplit('/').next().unwrap_or(program);
+    matches!(name, "dotenv" | "dotenv-cli" | "env" | "runuser" | "ssh")
+        || WRAPPERS.iter().any(|wrapper| wrapper.program == name)
+}
+
 /// What `words` run.
 pub(super) fn inside(words: &[String]) -> Inside {
     let Some((program, rest)) = words.split_first() else { return Inside::default() };

@@ -1,6 +1,6 @@
 //! All the ways in which a command line is looked at: as it is, and as each command that would run.
 
-use std::{collections::BTreeMap, ops::Range};
+use std::{cell::RefCell, collections::BTreeMap, ops::Range};
 
 use super::{
     Given,
@@ -177,9 +177,10 @@ impl Looks {
         self.push(done(text, script), Kind::Script, false)?;
         self.remember_calls(text, script);
         let (of_script, input_before) = (self.output, self.at_input);
+        let seen = RefCell::default();
         for index in 0..script.commands.len() {
             let here = Here { text, commands: &script.commands, index, nesting };
-            let names = Names { files: &self.files, variables: &self.variables };
+            let names = Names { files: &self.files, variables: &self.variables, seen: &seen };
             self.output = of_script.of_inner(here.output(&names));
             self.at_input = self.files.secret_at_input(&here);
             self.remember(&here)?;
