@@ -15,6 +15,9 @@ fuzz_target!(|text: &str| {
             assert!(text.get(body).is_some());
         }
     }
+    for scope in &script.scopes {
+        assert!(text.get(scope.range.clone()).is_some());
+    }
     for (at, _) in text.char_indices() {
         let _ = script.context_at(at);
     }

@@ -11,10 +11,12 @@ mod expansion;
 mod here_document;
 mod lexer;
 mod redirection;
+mod scope;
 
 use std::ops::Range;
 
 use self::lexer::Lexer;
+pub use self::scope::{Scope, ScopeKind};
 
 /// How deep substitutions may nest; a text that goes deeper is refused, not followed.
 pub const MAX_DEPTH: usize = 64;
@@ -26,6 +28,8 @@ pub struct Script {
     pub commands: Vec<SimpleCommand>,
     /// Whether [`Dialect::Posix`] may find other commands in the text.
     pub is_ambiguous: bool,
+    /// The parts whose variables are not those of what follows, by where they begin, those around others first.
+    pub scopes: Vec<Scope>,
     contexts: Vec<(Range<usize>, Context)>,
     /// The names that are assigned to, with their subscripts; whatever stands in one is a part of it.
     names: Vec<Range<usize>>,

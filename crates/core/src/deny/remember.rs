@@ -116,7 +116,7 @@ impl Looks {
                 let folder = named.unwrap_or_else(|| (*folder).to_owned());
                 let is_watched = folder.starts_with('/') && folder.trim_matches('/').is_empty()
                     || WATCHED.iter().any(|watched| folder.contains(watched));
-                self.folder = is_watched.then(|| folder.trim_end_matches('/').to_owned());
+                self.folder = is_watched.then(|| folder.trim_end_matches('/').into());
             }
             _ => {}
         }

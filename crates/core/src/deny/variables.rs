@@ -22,6 +22,18 @@ pub(super) struct Variables {
     lists: BTreeMap<String, Vec<String>>,
     /// Names that stand for other names: `declare -n`.
     references: BTreeMap<String, String>,
+    /// Of each open part of the text, what its variables were before it.
+    before: Vec<BTreeMap<String, Before>>,
+    /// How much memory what they were has taken so far, about.
+    kept: usize,
+}
+
+/// What a variable was.
+#[derive(Clone, Debug, Default)]
+struct Before {
+    values: Option<Vec<String>>,
+    list: Option<Vec<String>>,
+    reference: Option<String>,
 }
 
 impl Variables {
@@ -29,16 +41,63 @@ impl Variables {
         // Which shell it is does not matter here.
         let known = [("IFS", " "), ("SHELL", "bash"), ("BASH", "bash")];
         let known = known.map(|(name, value)| (name.to_owned(), vec![value.to_owned()])).into();
-        Self { known, lists: BTreeMap::new(), references: BTreeMap::new() }
+        Self {
+            known,
+            lists: BTreeMap::new(),
+            references: BTreeMap::new(),
+            before: Vec::new(),
+            kept: 0,
+        }
     }
 
-    /// How much memory a copy takes, about.
-    pub(super) fn size(&self) -> usize {
-        let values = |values: &Vec<String>| values.iter().map(|v| v.len() + ENTRY).sum::<usize>();
-        let known = self.known.iter().chain(&self.lists);
-        let known = known.map(|(name, each)| name.len() + values(each));
-        let references = self.references.iter().map(|(name, to)| name.len() + to.len() + ENTRY);
-        known.chain(references).sum()
+    /// Begins a part of the text whose variables are not those of what follows, or not surely.
+    pub(super) fn open(&mut self) {
+        self.before.push(BTreeMap::new());
+    }
+
+    /// Ends it; its variables are what they were before.
+    pub(super) fn forget(&mut self) {
+        for (name, before) in self.before.pop().unwrap_or_default() {
+            put_back(&mut self.known, &name, before.values);
+            put_back(&mut self.lists, &name, before.list);
+            put_back(&mut self.references, &name, before.reference);
+        }
+    }
+
+    /// Ends it; its variables may be what they are now and what they were before.
+    pub(super) fn doubt(&mut self) {
+        for (name, before) in self.before.pop().unwrap_or_default() {
+            if let Some(values) = self.known.get_mut(&name) {
+                let others = before.values.iter().flatten();
+                let others: Vec<_> = others.filter(|other| !values.contains(other)).collect();
+                let others: Vec<String> = others.into_iter().cloned().collect();
+                values.extend(others);
+                values.truncate(MAX_VALUES);
+            }
+            if let Some(around) = self.before.last_mut() {
+                around.entry(name).or_insert(before);
+            }
+        }
+    }
+
+    /// How much memory what they were has taken since the last call, about.
+    pub(super) fn taken(&mut self) -> usize {
+        std::mem::take(&mut self.kept)
+    }
+
+    /// Keeps what a variable is before it is changed.
+    fn keep(&mut self, name: &str) {
+        let Some(open) = self.before.last_mut().filter(|open| !open.contains_key(name)) else {
+            return;
+        };
+        let before = Before {
+            values: self.known.get(name).cloned(),
+            list: self.lists.get(name).cloned(),
+            reference: self.references.get(name).cloned(),
+        };
+        let values = before.values.iter().chain(&before.list).flatten();
+        self.kept += values.map(|value| value.len() + ENTRY).sum::<usize>() + name.len() + ENTRY;
+        open.insert(name.to_owned(), before);
     }
 
     /// Takes in `NAME=VALUE` or `NAME+=VALUE`, whose value has no quotes any more.
@@ -57,6 +116,7 @@ impl Variables {
     /// Takes in that a name stands for another one from now on.
     pub(super) fn refer(&mut self, name: &str, to: &str) {
         if let Some(to) = self.expanded(to, 0, MAX_VALUE) {
+            self.keep(name);
             self.references.insert(name.to_owned(), to);
         }
     }
@@ -72,6 +132,7 @@ impl Variables {
         values.truncate(MAX_VALUES);
         let is_name = name.chars().all(|c| c.is_ascii_alphanumeric() || "_@*".contains(c));
         if is_name && !values.is_empty() {
+            self.keep(name);
             self.lists.remove(name);
             self.known.insert(name.to_owned(), values);
         }
@@ -107,6 +168,7 @@ impl Variables {
 
     /// The words of a list; of what was no list, its value.
     fn take_list(&mut self, name: &str) -> Vec<String> {
+        self.keep(name);
         let value = || self.known.get(name).and_then(|each| each.first()).cloned().into_iter();
         self.lists.remove(name).unwrap_or_else(|| value().collect())
     }
@@ -130,6 +192,7 @@ impl Variables {
         let each = list.iter().filter(|word| !word.is_empty()).take(MAX_VALUES).cloned();
         let others = others.into_iter().filter(|other| *other != all);
         let values = std::iter::once(all.clone()).chain(others).chain(each).collect();
+        self.keep(name);
         self.set(name, values);
         self.lists.insert(name.to_owned(), list);
     }
@@ -184,6 +247,13 @@ impl Variables {
         }
         out.push_str(rest);
         (out.len() <= most).then_some(out)
+    }
+}
+
+fn put_back<T>(known: &mut BTreeMap<String, T>, name: &str, before: Option<T>) {
+    match before {
+        Some(before) => _ = known.insert(name.to_owned(), before),
+        None => _ = known.remove(name),
     }
 }
 

@@ -1,6 +1,6 @@
 //! All the ways in which a command line is looked at: as it is, and as each command that would run.
 
-use std::{cell::RefCell, collections::BTreeMap, ops::Range};
+use std::{cell::RefCell, collections::BTreeMap, iter::Peekable, ops::Range, rc::Rc, slice};
 
 use super::{
     Given,
@@ -16,7 +16,7 @@ use super::{
     variables::{Variables, emptied},
     verbs::verbs_first,
 };
-use crate::shell::{self, Dialect, Script, ShellErrorKind, SimpleCommand, Word};
+use crate::shell::{self, Dialect, Scope, ScopeKind, Script, ShellErrorKind, SimpleCommand, Word};
 
 /// As many looks as one text may need; one that needs more can't be judged.
 const MAX_VIEWS: usize = 20_000;
@@ -100,7 +100,7 @@ pub(super) struct Looks {
     /// What the text itself has written into files.
     pub(super) files: Files,
     /// Where `cd` went, if what is there is worth a look.
-    pub(super) folder: Option<String>,
+    pub(super) folder: Option<Rc<str>>,
     /// Where the output goes of the command that is looked at.
     pub(super) output: Output,
     /// The secret that it reads at its standard input.
@@ -178,12 +178,16 @@ impl Looks {
         self.remember_calls(text, script);
         let (of_script, input_before) = (self.output, self.at_input);
         let seen = RefCell::default();
+        let mut scopes = Scopes { coming: script.scopes.iter().peekable(), open: Vec::new() };
         for index in 0..script.commands.len() {
             let here = Here { text, commands: &script.commands, index, nesting };
+            scopes.reach(here.command(), self);
             let names = Names { files: &self.files, variables: &self.variables, seen: &seen };
             self.output = of_script.of_inner(here.output(&names));
             self.at_input = self.files.secret_at_input(&here);
             self.remember(&here)?;
+            let taken = self.variables.taken();
+            self.charge(taken)?;
             let was_guess = self.is_guess;
             for (at, Reading { words, is_disguised, .. }) in
                 self.readings(&here)?.into_iter().enumerate()
@@ -202,6 +206,7 @@ impl Looks {
             // What was said over and over is not judged.
             self.files.is_short()?;
         }
+        scopes.close_until(usize::MAX, self);
         (self.output, self.at_input) = (of_script, input_before);
         Some(())
     }
@@ -413,13 +418,15 @@ impl Looks {
         nesting: usize,
     ) -> Option<()> {
         let aliases = self.aliases.iter().map(|(name, meant)| name.len() + meant.len() + ENTRY);
-        self.charge(self.variables.size() + aliases.sum::<usize>())?;
-        let before = (self.variables.clone(), self.aliases.clone(), self.folder.clone());
+        self.charge(aliases.sum())?;
+        let before = (self.aliases.clone(), self.folder.clone());
+        self.variables.open();
         if let Some((zero, words)) = words.split_first() {
             self.variables.set_words(Some(zero), words);
         }
         self.script(script, nesting)?;
-        (self.variables, self.aliases, self.folder) = before;
+        self.variables.forget();
+        (self.aliases, self.folder) = before;
         Some(())
     }
 
@@ -490,6 +497,50 @@ impl Looks {
     fn charge(&mut self, bytes: usize) -> Option<()> {
         self.bytes += bytes;
         (self.bytes <= MAX_BYTES).then_some(())
+    }
+}
+
+/// The parts of a script whose variables are not those of what follows, or not surely.
+struct Scopes<'s> {
+    coming: Peekable<slice::Iter<'s, Scope>>,
+    /// Where those end that are under way, what becomes of their variables, and the folder before them.
+    open: Vec<(usize, ScopeKind, Option<Rc<str>>)>,
+}
+
+impl Scopes<'_> {
+    /// Takes in that a command begins.
+    fn reach(&mut self, command: &SimpleCommand, looks: &mut Looks) {
+        let at = command.span.start;
+        self.close_until(at, looks);
+        while let Some(scope) = self.coming.next_if(|scope| scope.range.start <= at) {
+            if scope.range.end > at {
+                self.begin(scope.range.end, scope.kind, looks);
+            }
+        }
+        // What stands before a program is set for it alone, and stays only where that is part of the shell.
+        if !command.assignments.is_empty() && !command.words.is_empty() {
+            self.begin(command.span.end, ScopeKind::Perhaps, looks);
+        }
+    }
+
+    fn begin(&mut self, end: usize, kind: ScopeKind, looks: &mut Looks) {
+        looks.variables.open();
+        self.open.push((end, kind, looks.folder.clone()));
+    }
+
+    fn close_until(&mut self, at: usize, looks: &mut Looks) {
+        while let Some((_, kind, folder)) = self.open.pop_if(|(end, ..)| *end <= at) {
+            match kind {
+                ScopeKind::Own => {
+                    looks.variables.forget();
+                    looks.folder = folder;
+                }
+                ScopeKind::Perhaps => {
+                    looks.variables.doubt();
+                    looks.folder = looks.folder.take().or(folder);
+                }
+            }
+        }
     }
 }
 

@@ -3,10 +3,11 @@
 use super::{
     Context, Dialect, ShellError, ShellErrorKind, SimpleCommand, Word,
     lexer::{Lexer, List},
+    scope::Sign,
 };
 
 /// After these the next word begins a command again.
-const OPENERS: &[&str] = &["!", "then", "else", "elif", "do", "time", "coproc"];
+const OPENERS: &[&str] = &["!", "time"];
 
 impl Lexer<'_> {
     /// A word of the command that is under way, or one that says what comes.
@@ -43,19 +44,29 @@ impl Lexer<'_> {
                     }
                     "{" | "if" | "while" | "until" => {
                         list.groups.push(word.span.start);
+                        list.open_level(word.span.start);
                         return Ok(());
                     }
                     "}" | "fi" | "done" => {
+                        self.close_level(list);
                         list.close_group(self.at);
+                        return Ok(());
+                    }
+                    "then" | "else" | "elif" | "do" => {
+                        self.begin_branch(list);
                         return Ok(());
                     }
                     opener if OPENERS.contains(&opener) => return Ok(()),
                     "esac" => {
+                        self.close_level(list);
                         list.cases = list.cases.saturating_sub(1);
                         list.close_group(self.at);
                         return Ok(());
                     }
-                    "function" => return self.function_name(),
+                    "function" => {
+                        list.is_function = true;
+                        return self.function_name();
+                    }
                     "[[" if self.dialect == Dialect::Bash => return self.condition(list, word),
                     _ => {}
                 }
@@ -104,12 +115,17 @@ impl Lexer<'_> {
         let texts: Vec<&str> = command.words.iter().take(4).map(|w| w.text.as_str()).collect();
         match texts.as_slice() {
             ["for" | "select", _] => {
-                list.groups.push(command.span.start);
+                let began = command.span.start;
+                list.groups.push(began);
+                list.open_level(began);
+                let command = &list.command;
                 let name = command.words[1].span.clone();
                 self.note(name, Context::VariableName);
             }
             ["case", _, "in"] if command.words[2].is_plain => {
-                list.groups.push(command.span.start);
+                let began = command.span.start;
+                list.groups.push(began);
+                list.open_level(began);
                 self.finish(list, false);
                 list.cases += 1;
                 self.case_patterns(list)?;
@@ -121,6 +137,7 @@ impl Lexer<'_> {
 
     pub(super) fn semicolon(&mut self, list: &mut List) -> Result<(), ShellError> {
         self.finish(list, false);
+        self.end_part(list, Sign::End);
         let rest = self.rest();
         let arm = [";;&", ";;", ";&"].into_iter().find(|end| rest.starts_with(end));
         self.at += arm.map_or(1, str::len);
@@ -131,17 +148,20 @@ impl Lexer<'_> {
     pub(super) fn open(&mut self, list: &mut List) -> Result<(), ShellError> {
         if list.command.is_empty() && self.dialect == Dialect::Bash && self.arithmetic_command()? {
             self.script.is_ambiguous = true;
+            list.begin_part();
             return Ok(());
         }
         let command = &list.command;
         let after = self.rest()[1..].trim_start_matches([' ', '\t']);
         if command.words.len() == 1 && after.starts_with(')') {
             list.command = SimpleCommand::default();
+            list.is_function = true;
             self.at = self.end.min(self.at + self.rest().find(')').unwrap_or(0) + 1);
             return Ok(());
         }
         self.finish(list, false);
         list.groups.push(self.at);
+        list.open_level(self.at);
         self.at += 1;
         list.open_parens += 1;
         Ok(())
@@ -156,6 +176,7 @@ impl Lexer<'_> {
                 None => return Ok(()),
                 Some(b')') => {
                     self.at += 1;
+                    self.begin_branch(list);
                     return Ok(());
                 }
                 Some(b'(' | b'|' | b'\n' | b';' | b'&' | b'<' | b'>') => self.at += 1,
@@ -164,6 +185,7 @@ impl Lexer<'_> {
                     let before = self.at;
                     let word = self.word()?;
                     if is_first && word.is_plain && word.text == "esac" {
+                        self.close_level(list);
                         list.cases = list.cases.saturating_sub(1);
                         list.close_group(self.at);
                         return Ok(());
@@ -291,6 +313,7 @@ pub(super) fn begins_plainly(command: &SimpleCommand) -> bool {
 }
 
 pub(super) fn begin_at(list: &mut List, at: usize) {
+    list.begin_part();
     if list.command.is_empty() {
         list.command.span = at..at;
         list.closed = None;

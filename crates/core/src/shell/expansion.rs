@@ -3,6 +3,7 @@
 use super::{
     Context, Dialect, ShellError, ShellErrorKind, Word,
     lexer::{Lexer, Until},
+    scope::ScopeKind,
 };
 
 impl Lexer<'_> {
@@ -78,6 +79,7 @@ impl Lexer<'_> {
         self.list(Until::Paren)?;
         self.depth -= 1;
         self.note(began..self.at - 1, Context::Unquoted);
+        self.note_scope(began - opener..self.at, ScopeKind::Own);
         word.text.push_str(&self.text[began - opener..self.at]);
         Ok(())
     }
@@ -115,6 +117,7 @@ impl Lexer<'_> {
         }
         self.depth -= 1;
         self.at = close + 1;
+        self.note_scope(began..self.at, ScopeKind::Own);
         word.text.push_str(&self.text[began..self.at]);
         Ok(())
     }

@@ -3,7 +3,12 @@
 use std::{collections::HashMap, ops::Range};
 
 use super::{Context, Dialect, Script, ShellError, ShellErrorKind, SimpleCommand, Word};
-use crate::shell::{MAX_DEPTH, compound::begins_plainly, here_document::Waiting};
+use crate::shell::{
+    MAX_DEPTH,
+    compound::begins_plainly,
+    here_document::Waiting,
+    scope::{Level, ScopeKind, Sign},
+};
 
 /// Where a list of commands ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -28,6 +33,10 @@ pub(super) struct List {
     pub(super) closed: Option<Range<usize>>,
     /// The group that goes into the next command.
     pub(super) piped: Option<Range<usize>>,
+    /// How far it and its open groups have come.
+    pub(super) levels: Vec<Level>,
+    /// Whether the next group is the body of a function.
+    pub(super) is_function: bool,
 }
 
 impl List {
@@ -71,6 +80,7 @@ impl<'t> Lexer<'t> {
         self.list(Until::End)?;
         self.script.commands.sort_by_key(|command| command.span.start);
         self.script.find_ends_of_groups();
+        self.script.sort_scopes();
         Ok(self.script)
     }
 
@@ -81,11 +91,12 @@ impl<'t> Lexer<'t> {
             return Err(ShellError { at: began, kind: ShellErrorKind::TooDeep });
         }
         let waiting = std::mem::take(&mut self.waiting);
-        let mut list = List { began, ..List::default() };
+        let mut list = List { began, levels: vec![Level::at(began)], ..List::default() };
         loop {
             self.skip_blanks();
             let Some(byte) = self.peek() else {
                 self.finish(&mut list, false);
+                self.end_part(&mut list, Sign::End);
                 if until == Until::Paren {
                     let kind = ShellErrorKind::UnterminatedSubstitution;
                     return Err(ShellError { at: began, kind });
@@ -97,21 +108,32 @@ impl<'t> Lexer<'t> {
                 b'#' => self.comment(),
                 b';' => self.semicolon(&mut list)?,
                 b'&' if self.peek_at(1) != Some(b'>') => {
-                    self.at += if self.peek_at(1) == Some(b'&') { 2 } else { 1 };
+                    let is_and = self.peek_at(1) == Some(b'&');
+                    let sign = if is_and { Sign::And } else { Sign::Background };
+                    self.end_part(&mut list, sign);
+                    self.at += if is_and { 2 } else { 1 };
                     self.finish(&mut list, false);
                 }
                 b'|' => self.bar(&mut list),
                 b'(' => self.open(&mut list)?,
                 b')' => {
                     self.finish(&mut list, false);
-                    self.at += 1;
                     match list.open_parens.checked_sub(1) {
                         Some(left) => {
+                            self.close_level(&mut list);
+                            self.at += 1;
                             list.open_parens = left;
                             list.close_group(self.at);
+                            let group = list.closed.clone().unwrap_or_default();
+                            self.note_scope(group, ScopeKind::Own);
                         }
-                        None if until == Until::Paren => break,
-                        None => {}
+                        None => {
+                            self.end_part(&mut list, Sign::End);
+                            self.at += 1;
+                            if until == Until::Paren {
+                                break;
+                            }
+                        }
                     }
                 }
                 b'<' | b'>' if self.peek_at(1) != Some(b'(') => self.redirect(&mut list, None)?,
@@ -223,6 +245,7 @@ impl<'t> Lexer<'t> {
             && list.command.words[0].text == "case";
         if !is_case {
             self.finish(list, false);
+            self.end_part(list, Sign::End);
         }
         self.at += 1;
         self.here_documents()
@@ -234,6 +257,7 @@ impl<'t> Lexer<'t> {
             Some(b'&') => (2, true),
             _ => (1, true),
         };
+        self.end_part(list, if pipes { Sign::Pipe } else { Sign::Or });
         self.at += length;
         if pipes && list.command.is_empty() {
             list.piped = list.closed.take();

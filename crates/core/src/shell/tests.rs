@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::{Context, Dialect, MAX_DEPTH, ShellErrorKind, lex, lex_as};
+use super::{Context, Dialect, MAX_DEPTH, Scope, ScopeKind, ShellErrorKind, lex, lex_as};
 
 /// Each command as its words, joined by `␣`; assignments and redirections in braces.
 fn commands(text: &str) -> Vec<String> {
@@ -54,6 +54,48 @@ fn operators_part_commands() {
     ];
     for (text, expected) in cases {
         assert_eq!(commands(text), *expected, "{text:?}");
+    }
+}
+
+/// The parts of a text as they are written: `!` before those of another shell, `?` before those that may not run.
+#[test]
+fn variables_hold_for_parts_of_a_text() {
+    let cases: &[(&str, &[&str])] = &[
+        ("a; b", &[]),
+        ("a=1⏎b", &[]),
+        ("{ a; b; }", &[]),
+        ("a; (b; c); d", &["!(b; c)"]),
+        ("((a)); b", &[]),
+        ("a $(b) `c` <(d)", &["!$(b)", "!`c`", "!<(d)"]),
+        ("a | b", &["!a ", "?| b"]),
+        ("a | b | c; d", &["!a ", "!| b ", "?| c"]),
+        ("{ a; } | b", &["!{ a; } ", "?| b"]),
+        ("a | while b; do c; done", &["!a ", "?| while b; do c; done", "? c; done"]),
+        ("a & b", &["!a "]),
+        ("a && b & c", &["!a && b ", "?&& b "]),
+        ("a && b && c; d", &["?&& b && c"]),
+        ("a &&⏎b; c", &["?&&⏎b"]),
+        ("a || b || c", &["?|| b ", "?|| c"]),
+        ("a && b || c", &["?&& b ", "?|| c"]),
+        ("a && { b; c; }; d", &["?&& { b; c; }"]),
+        (
+            "if a; then b; elif c; then d; else e; fi; f",
+            &["? b; elif", "? c; then", "? d; else", "? e; fi"],
+        ),
+        ("for a in b; do c; done; d", &["? c; done"]),
+        ("case a in b) c;; d) e;; esac; f", &["? c;; d)", "? e;; esac"]),
+        ("a() { b; }; c", &["?{ b; }"]),
+        ("function a { b; }; c", &["?{ b; }"]),
+        ("a() (b); c", &["!(b)", "?(b"]),
+    ];
+    for (text, expected) in cases {
+        let text = text.replace('⏎', "\n");
+        let shown = |scope: &Scope| {
+            let sign = if scope.kind == ScopeKind::Own { '!' } else { '?' };
+            format!("{sign}{}", &text[scope.range.clone()]).replace('\n', "⏎")
+        };
+        let scopes: Vec<String> = lex(&text).unwrap().scopes.iter().map(shown).collect();
+        assert_eq!(scopes, *expected, "{text:?}");
     }
 }
 
@@ -267,6 +309,9 @@ proptest! {
                 for word in &command.words {
                     prop_assert!(text.get(word.span.clone()).is_some());
                 }
+            }
+            for scope in &script.scopes {
+                prop_assert!(text.get(scope.range.clone()).is_some());
             }
             for at in 0..text.len() {
                 script.context_at(at);
