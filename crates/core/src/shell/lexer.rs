@@ -118,21 +118,18 @@ impl<'t> Lexer<'t> {
                 b'(' => self.open(&mut list)?,
                 b')' => {
                     self.finish(&mut list, false);
-                    match list.open_parens.checked_sub(1) {
-                        Some(left) => {
-                            self.close_level(&mut list);
-                            self.at += 1;
-                            list.open_parens = left;
-                            list.close_group(self.at);
-                            let group = list.closed.clone().unwrap_or_default();
-                            self.note_scope(group, ScopeKind::Own);
-                        }
-                        None => {
-                            self.end_part(&mut list, Sign::End);
-                            self.at += 1;
-                            if until == Until::Paren {
-                                break;
-                            }
+                    if let Some(left) = list.open_parens.checked_sub(1) {
+                        self.close_level(&mut list);
+                        self.at += 1;
+                        list.open_parens = left;
+                        list.close_group(self.at);
+                        let group = list.closed.clone().unwrap_or_default();
+                        self.note_scope(group, ScopeKind::Own);
+                    } else {
+                        self.end_part(&mut list, Sign::End);
+                        self.at += 1;
+                        if until == Until::Paren {
+                            break;
                         }
                     }
                 }
