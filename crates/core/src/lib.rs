@@ -74,7 +74,7 @@ pub use crate::{
         allow_operators_action, allow_operators_eyes, decide_agents_check, decide_check,
         decide_egress, decide_grant, judge_place,
     },
-    reference::{Reference, ReferenceError, Resolution, ShortReferences},
+    reference::{Reading, Reference, ReferenceError, Resolution, ShortReferences},
     reply::{AgentSafe, SafeText},
     rule::{
         BodyCalls, ClientAuth, EgressRule, GrantKind, HmacSigner, Injection, InjectionError,

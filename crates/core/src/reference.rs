@@ -5,6 +5,8 @@
 
 use std::{collections::HashMap, fmt};
 
+use serde::Serialize;
+
 use crate::{SecretPath, action::ActionContext};
 
 /// A secret's name as an agent or a person wrote it; keeps their spelling for answers.
@@ -23,6 +25,22 @@ pub enum ReferenceError {
     /// Nothing at all.
     #[error("the reference is empty")]
     Empty,
+}
+
+/// Where a reference says that its secret is: as much of the path as is written, folded.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Reading {
+    /// The project, if it is written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub project: Option<String>,
+    /// The environment, if it is written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub environment: Option<String>,
+    /// The category, if it is written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub category: Option<String>,
+    #[serde(skip)]
+    pub(crate) name: String,
 }
 
 /// What a reference means among the secrets that may be seen.
@@ -60,6 +78,30 @@ impl Reference {
     /// The reference as it was written.
     pub fn as_written(&self) -> &str {
         &self.written
+    }
+
+    /// What its words alone say, whether or not there is such a secret: of three segments the second is a category or an
+    /// environment. Source: chapter 02, 4.2.
+    pub fn readings(&self) -> Vec<Reading> {
+        let read = |project: Option<&String>, environment, category, name: &[String]| Reading {
+            project: project.cloned(),
+            environment: Option::<&String>::cloned(environment),
+            category: Option::<&String>::cloned(category),
+            name: name.join("-"),
+        };
+        match self.folded.as_slice() {
+            [category, name @ ..] if name.len() == 1 => {
+                vec![read(None, None, Some(category), name)]
+            }
+            [project, scope, name @ ..] if name.len() == 1 => vec![
+                read(Some(project), None, Some(scope), name),
+                read(Some(project), Some(scope), None, name),
+            ],
+            [project, environment, category, name @ ..] => {
+                vec![read(Some(project), Some(environment), Some(category), name)]
+            }
+            name => vec![read(None, None, None, name)],
+        }
     }
 
     /// Picks the one path that this reference means. An exact path wins over folded readings.

@@ -2,7 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::grant::{Categories, SecretPattern, Subject};
+use crate::{
+    Reading, Reference,
+    grant::{Categories, SecretPattern, Subject},
+};
 
 /// The most that an agent may ever be granted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,6 +40,27 @@ impl AidScope {
                 .secret_patterns
                 .as_ref()
                 .is_none_or(|patterns| patterns.iter().any(|pattern| pattern.matches(&forms)))
+    }
+
+    /// Whether what a reference names may lie within, as far as its words tell: the same whether or not there is such a
+    /// secret.
+    pub fn leaves_room_for(&self, reference: &Reference) -> bool {
+        let may_be = |list: &[String], name: Option<&String>| {
+            name.is_none_or(|name| {
+                list.iter().any(|listed| listed == "*" || listed.eq_ignore_ascii_case(name))
+            })
+        };
+        let fits = |reading: &Reading| {
+            let categories = self.categories.as_ref();
+            may_be(&self.projects, reading.project.as_ref())
+                && may_be(&self.environments, reading.environment.as_ref())
+                && categories.is_none_or(|listed| may_be(listed, reading.category.as_ref()))
+                && self
+                    .secret_patterns
+                    .as_ref()
+                    .is_none_or(|patterns| patterns.iter().any(|one| one.may_name(reading)))
+        };
+        reference.readings().iter().any(fits)
     }
 
     /// Whether everything within `self` is within `outer` too, as far as words tell.

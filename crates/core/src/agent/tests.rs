@@ -115,3 +115,34 @@ fn faults_name_fields() {
     told["surprise"] = json!(1);
     assert!(serde_json::from_value::<Aid>(told).is_err());
 }
+
+#[test]
+fn a_scope_says_by_the_words_of_a_reference_whether_it_leaves_room_for_it() {
+    let scope = |json: Value| serde_json::from_value::<AidScope>(json).unwrap();
+    let bounds =
+        scope(json!({ "projects": ["t"], "environments": ["prod"], "categories": ["db"] }));
+    let patterns = |list: &[&str]| {
+        scope(json!({ "projects": ["*"], "environments": ["*"], "secret_patterns": list }))
+    };
+    let cases = [
+        (
+            &bounds,
+            &["TOKEN", "db/TOKEN", "T/db/TOKEN", "t/prod/TOKEN", "t/prod/db/x/TOKEN"][..],
+            true,
+        ),
+        (&bounds, &["api/TOKEN", "u/db/TOKEN", "t/dev/TOKEN", "t/prod/api/TOKEN"][..], false),
+        (&patterns(&["db/*"]), &["TOKEN", "db/TOKEN", "t/prod/db/TOKEN", "t/db/TOKEN"][..], true),
+        (&patterns(&["db/*"]), &["api/TOKEN", "t/prod/api/TOKEN"][..], false),
+        (&patterns(&["api_token"]), &["API-TOKEN", "api/API.TOKEN"][..], true),
+        (&patterns(&["api_token"]), &["TOKEN", "api/TOKEN"][..], false),
+        (&patterns(&["t/prod/*"]), &["api/TOKEN", "t/prod/TOKEN"][..], true),
+        (&patterns(&["t/prod/*"]), &["u/prod/TOKEN", "t/dev/api/TOKEN"][..], false),
+        (&patterns(&["t/api/**", "u/prod/api/x/y"]), &["api/TOKEN", "anything"][..], true),
+    ];
+    for (scope, names, leaves_room) in cases {
+        for name in names {
+            let reference = crate::Reference::parse(name).unwrap();
+            assert_eq!(scope.leaves_room_for(&reference), leaves_room, "{scope:?} {name}");
+        }
+    }
+}

@@ -11,7 +11,7 @@ use std::{borrow::Cow, collections::BTreeSet, fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
-use crate::SecretPath;
+use crate::{Reading, SecretPath};
 
 /// The longest pattern, in bytes.
 const MAX: usize = 512;
@@ -204,6 +204,35 @@ impl SecretPattern {
                 .any(|form| form.split('/').count() == count && glob(&self.folded, form)),
             Kind::Tree => forms.whole().any(|form| glob(&self.folded, form)),
         }
+    }
+
+    /// Whether it may name what a reference says, where some of the path is not written. That a pattern of two segments
+    /// means an environment which is not written is not supposed.
+    pub(crate) fn may_name(&self, reading: &Reading) -> bool {
+        if self.is_of_provider() || matches!(self.kind, Kind::All | Kind::Tree) {
+            return true;
+        }
+        let Reading { project, environment, category, name } = reading;
+        let [project, environment, category] =
+            [project, environment, category].map(Option::as_deref);
+        let name = Some(name.as_str());
+        let is_default = environment.is_none_or(|environment| environment == "default");
+        let forms: [(bool, &[Option<&str>]); 6] = [
+            (true, &[name]),
+            (true, &[category, name]),
+            (environment.is_some(), &[environment, name]),
+            (is_default, &[project, category, name]),
+            (true, &[project, environment, name]),
+            (true, &[project, environment, category, name]),
+        ];
+        let parts: Vec<&str> = self.folded.split('/').collect();
+        let fits = |form: &[Option<&str>]| {
+            let mut pairs = parts.iter().zip(form);
+            parts.len() == form.len()
+                && pairs.all(|(part, said)| said.is_none_or(|said| glob(part, said)))
+        };
+        // One of more segments is a path with slashes in its name, which a reference may write as hyphens.
+        parts.len() > 4 || forms.iter().any(|(is_one, form)| *is_one && fits(form))
     }
 
     /// Whether everything that it names is surely named by `wide` too. Errs on the side of no.

@@ -649,3 +649,34 @@ proptest! {
         prop_assert!(!inner.is_within(&wide) || !inner.matches(&forms) || wide.matches(&forms));
     }
 }
+
+proptest! {
+    /// What lies within bounds is never taken for something beyond them, however it is written.
+    #[test]
+    fn what_a_scope_covers_it_leaves_room_for(
+        project in "[ab]", environment in "[ab]", category in "[ab]", name in "[ab]{1,2}",
+        listed in proptest::collection::vec("[ab]|\\*", 1..3),
+        pattern in "([ab*?]{1,2}/){0,3}[ab*?]{1,2}",
+    ) {
+        let path = SecretPath::parse(&format!("{project}/{environment}/{category}/{name}")).unwrap();
+        let categories = Categories::of([&path]);
+        let subject = Subject::from(path);
+        let scope = crate::agent::AidScope {
+            projects: listed.clone(),
+            environments: listed.clone(),
+            categories: Some(listed),
+            secret_patterns: Some(vec![SecretPattern::parse(&pattern).unwrap()]),
+        };
+        let written = [
+            format!("{project}/{environment}/{category}/{name}"),
+            format!("{project}/{environment}/{name}"),
+        ];
+        for text in written {
+            let reference = crate::Reference::parse(&text).unwrap();
+            prop_assert!(
+                !scope.covers(&subject, &categories) || scope.leaves_room_for(&reference),
+                "{text}"
+            );
+        }
+    }
+}

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use keyless_core::{
-    ActionType, Code, SafeText,
+    ActionType, Code, Reference, SafeText,
     action::AgentClaim,
     agent::{Aid, TrustLevel},
     audit,
@@ -175,6 +175,12 @@ impl Caller {
         categories: &Categories,
     ) -> Result<(), Code> {
         self.everybody().try_for_each(|aid| aid.covers(kind, subjects, categories))
+    }
+
+    /// Whether those bounds may leave room for what a reference names, by its words alone.
+    pub(super) fn leaves_room_for(&self, reference: &Reference) -> bool {
+        let mut scopes = self.everybody().filter_map(|aid| aid.scope.as_ref());
+        scopes.all(|scope| scope.leaves_room_for(reference))
     }
 
     /// What is reserved for this very action already, as work that is handed on.

@@ -98,7 +98,10 @@ pub(crate) fn kept_at<'a>(
 }
 
 /// The places that handles name and no secret stands for, where their sources are open to that.
-pub(crate) async fn places(vault: &Vault, handles: &[Handle]) -> Result<Vec<Secret>, Error> {
+pub(crate) async fn places<'a>(
+    vault: &Vault,
+    handles: impl IntoIterator<Item = &'a Handle>,
+) -> Result<Vec<Secret>, Error> {
     let mut places: Vec<Secret> = Vec::new();
     for handle in handles {
         let HandleTarget::Provider { provider, path } = handle.target() else { continue };

@@ -469,27 +469,28 @@ impl NlService {
                 if covers.is_ok() { &mut visible } else { &mut beyond }.push(secret);
             }
         }
-        let at_sources = places(&self.vault, &handles).await?;
-        let (mut places, mut places_beyond) = (Vec::new(), Vec::new());
+        // What lies beyond the bounds is not looked for at its source either.
+        let within = |one: &&Handle| leaves_room_for(&self.vault, caller, one, &categories);
+        let at_sources = places(&self.vault, handles.iter().filter(within)).await?;
+        let mut places = Vec::new();
         for place in &at_sources {
             let subject = place_subject(&self.vault, place);
-            if grants.index.names(grantee, kind, &subject, &categories) {
-                if caller.covers(kind, std::slice::from_ref(&subject), &categories).is_ok() {
-                    self.vault.let_open(place);
-                    places.push(place);
-                } else {
-                    places_beyond.push(place);
-                }
+            if grants.index.names(grantee, kind, &subject, &categories)
+                && caller.covers(kind, std::slice::from_ref(&subject), &categories).is_ok()
+            {
+                self.vault.let_open(place);
+                places.push(place);
             }
         }
         let (vault, context) = (&*self.vault, action.context.as_ref());
         let view = View { vault, visible, places, context, kind };
-        let beyond = View { vault, visible: beyond, places: places_beyond, context, kind };
-        let bait = View { vault, visible: bait, places: Vec::new(), context: None, kind };
+        let of = |visible, context| View { vault, visible, places: Vec::new(), context, kind };
+        let (beyond, bait) = (of(beyond, context), of(bait, None));
         refuse_bait(&handles, &view, &bait, course)?;
-        if let Some(handle) = handles.iter().find(|one| !view.finds(one) && beyond.finds(one)) {
+        // By its words alone, so that it is no way to find out what there is.
+        if let Some(handle) = handles.iter().find(|one| !view.finds(one) && !within(one)) {
             course.about = beyond.path_of(handle).cloned().into_iter().collect();
-            return Err(beyond_bounds(caller, handle, course.about.first()));
+            return Err(beyond_bounds(caller, handle, said_of(handle)));
         }
         let is_missing = |one: &&Handle| {
             !view.finds(one) && is_granted_unseen(&grants.index, caller, kind, one, &categories)
@@ -523,7 +524,7 @@ impl NlService {
         let covers = |one: &Subject| caller.covers(kind, std::slice::from_ref(one), &categories);
         let beyond = meant.iter().zip(&subjects).find(|(_, subject)| covers(subject).is_err());
         if let Some((meant, _)) = beyond {
-            return Err(beyond_bounds(caller, &meant.handle, Some(&meant.path)));
+            return Err(beyond_bounds(caller, &meant.handle, Some(place_of(&meant.path))));
         }
         let none = std::collections::BTreeMap::new();
         let request = Request {
@@ -630,21 +631,61 @@ fn refuse_bait(
     Err(Code::HoneypotTouched.into())
 }
 
-/// A secret that a grant names and that lies beyond the bounds of who acts.
-fn beyond_bounds(caller: &Caller, handle: &Handle, path: Option<&SecretPath>) -> NlFault {
+/// A secret that lies beyond the bounds of who acts, and where they would have to reach.
+fn beyond_bounds(caller: &Caller, handle: &Handle, needed: Option<Value>) -> NlFault {
     let words = SafeText::words("'").as_they_wrote(handle.as_written());
     let words = words.and("' lies beyond the agent's own scope, whatever its grants name");
-    let needed = path.map(|path| {
-        json!({
-            "project": path.project(), "environment": path.environment(),
-            "category": path.category(),
-        })
-    });
     NlFault::new(Code::ScopeViolation, words)
         .with("kind", "aid_scope")
         .with("secret_ref", handle.as_written())
         .with("agent_scope", json!(caller.aid.scope))
         .with("required_scope", needed)
+}
+
+/// Where a secret is.
+fn place_of(path: &SecretPath) -> Value {
+    json!({
+        "project": path.project(), "environment": path.environment(), "category": path.category(),
+    })
+}
+
+/// Where a reference says that its secret is: what all of its readings have in common.
+fn said_of(handle: &Handle) -> Option<Value> {
+    let HandleTarget::Local(reference) = handle.target() else { return None };
+    let mut readings = reference.readings().into_iter();
+    let first = readings.next()?;
+    let common = readings.fold(first, |mut common, other| {
+        common.project = common.project.filter(|one| other.project.as_ref() == Some(one));
+        common.environment =
+            common.environment.filter(|one| other.environment.as_ref() == Some(one));
+        common.category = common.category.filter(|one| other.category.as_ref() == Some(one));
+        common
+    });
+    Some(json!(common))
+}
+
+/// Whether the bounds of who acts may leave room for what a handle names, by its words alone: whether or not it is there.
+fn leaves_room_for(
+    vault: &Vault,
+    caller: &Caller,
+    handle: &Handle,
+    categories: &Categories,
+) -> bool {
+    match handle.target() {
+        HandleTarget::Federated { .. } => true,
+        HandleTarget::Local(reference) => caller.leaves_room_for(reference),
+        HandleTarget::Provider { provider, path } => {
+            let place = unopened_place(provider, path);
+            let mut scopes = caller.everybody().filter_map(|aid| aid.scope.as_ref());
+            !vault.has_provider(provider) || scopes.all(|scope| scope.covers(&place, categories))
+        }
+    }
+}
+
+/// A place of a source, of which no more is known than what it is called.
+fn unopened_place(provider: &str, path: &str) -> Subject {
+    let nowhere = SecretPath::parse("at-source/not/opened").expect("a path");
+    Subject::of_place(nowhere, vec![format!("{provider}://{path}")])
 }
 
 /// Returns once one of these secrets must not be used any more.
@@ -684,9 +725,8 @@ fn is_granted_unopened(
     kind: ActionType,
     handle: &Handle,
 ) -> bool {
-    let HandleTarget::Provider { provider, .. } = handle.target() else { return false };
-    let nowhere = SecretPath::parse("at-source/not/opened").expect("a path");
-    let place = Subject::of_place(nowhere, vec![handle.as_written().to_owned()]);
+    let HandleTarget::Provider { provider, path } = handle.target() else { return false };
+    let place = unopened_place(provider, path);
     let is_granted = grants.names(caller.grantee(), kind, &place, &Categories::default());
     is_granted && caller.acting.is_none() && vault.has_provider(provider)
 }

@@ -230,7 +230,23 @@ async fn what_lies_beyond_an_agents_own_bounds_is_said_to() {
     assert_eq!(beyond.details()["kind"], "aid_scope");
     assert_eq!(beyond.details()["agent_scope"], scope);
     assert_eq!(beyond.details()["required_scope"]["category"], "api");
-    let nothing = asked("mail/TOKEN").await.unwrap();
+    // By its words alone, whether or not it is there.
+    for (there, missing, code) in [
+        ("api/TOKEN", "api/NOTHING", Code::ScopeViolation),
+        ("t/default/api/TOKEN", "t/default/api/NOTHING", Code::ScopeViolation),
+        ("t/api/token", "t/api/nothing", Code::SecretNotFound),
+        ("TOKEN", "NOTHING", Code::SecretNotFound),
+    ] {
+        let mut told = Vec::new();
+        for name in [there, missing] {
+            let fault = asked(name).await.unwrap();
+            assert_eq!(fault.code(), code, "{name}");
+            let body = fault.body(keyless_core::nl_message::Shape::Bare).to_string();
+            told.push(body.replace(name, "NAME"));
+        }
+        assert_eq!(told[0], told[1]);
+    }
+    let nothing = asked("db/NOTHING").await.unwrap();
     assert_eq!(nothing.code(), Code::SecretNotFound);
 }
 
