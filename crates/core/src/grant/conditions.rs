@@ -6,6 +6,7 @@ use ipnet::{IpNet, Ipv4Net};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::Subject;
 use crate::{Destination, agent::TrustLevel, json_object::maybe_whole};
 
 /// The conditions of a permission, in NL's field names; `max_per_minute`, `allowed_hosts` and
@@ -79,6 +80,14 @@ impl Conditions {
     /// Whether `now` lies within its time, the first and the last moment included.
     pub fn is_in_time(&self, now: Timestamp) -> bool {
         self.valid_from <= now && now <= self.valid_until
+    }
+
+    /// Whether what it says of secrets themselves leaves room for this one. A place has no environment.
+    pub fn leaves_room_for(&self, subject: &Subject) -> bool {
+        self.allowed_environments.as_ref().is_none_or(|allowed| {
+            let environment = subject.path().environment();
+            !subject.is_place() && allowed.iter().any(|name| name.eq_ignore_ascii_case(environment))
+        })
     }
 }
 

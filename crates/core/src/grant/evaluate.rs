@@ -160,10 +160,6 @@ pub(super) fn conditions(
 ) -> Said {
     let is = &permission.conditions;
     let context = |(key, value): (&String, &String)| request.contexts.get(key) == Some(value);
-    let environment = |allowed: &Vec<String>| {
-        !subject.is_place()
-            && allowed.iter().any(|name| name.eq_ignore_ascii_case(subject.path().environment()))
-    };
     let address = |ranges: &Vec<super::IpRange>| {
         request.source_ip.is_some_and(|address| ranges.iter().any(|range| range.contains(address)))
     };
@@ -172,7 +168,7 @@ pub(super) fn conditions(
         (!is.is_in_time(now), DenyReason::Expired),
         (is.min_trust_level.is_some_and(|least| request.trust < least), DenyReason::TrustLevel),
         (!is.allowed_contexts.iter().all(context), DenyReason::Context),
-        (!is.allowed_environments.as_ref().is_none_or(environment), DenyReason::Environment),
+        (!is.leaves_room_for(subject), DenyReason::Environment),
         (!is.allowed_ip_ranges.as_ref().is_none_or(address), DenyReason::Address),
         (request.writes && !is.allow_writes, DenyReason::Writes),
         (is.max_concurrent.is_some_and(|most| counts.running(at) >= most), DenyReason::Concurrency),

@@ -62,8 +62,7 @@ impl GrantIndex {
         is_in_force && self.permission(at).is_some_and(|one| one.conditions.is_in_time(now))
     }
 
-    /// Whether some grant of this agent that was not revoked names a secret for an action, conditions aside: what it
-    /// may see is there.
+    /// Whether some grant of this agent that was not revoked names a secret for an action, conditions aside.
     pub fn names(
         &self,
         aid: &Aid,
@@ -71,10 +70,35 @@ impl GrantIndex {
         subject: &Subject,
         categories: &Categories,
     ) -> bool {
+        self.some(aid, action, (subject, categories), |_| true)
+    }
+
+    /// As [`Self::names`], by one that is in its time and leaves room for the secret itself: the agent may see that it is
+    /// there.
+    pub fn shows(
+        &self,
+        aid: &Aid,
+        action: ActionType,
+        (subject, categories): (&Subject, &Categories),
+        now: Timestamp,
+    ) -> bool {
+        self.some(aid, action, (subject, categories), |permission| {
+            permission.conditions.is_in_time(now) && permission.conditions.leaves_room_for(subject)
+        })
+    }
+
+    fn some(
+        &self,
+        aid: &Aid,
+        action: ActionType,
+        (subject, categories): (&Subject, &Categories),
+        holds: impl Fn(&Permission) -> bool,
+    ) -> bool {
         let forms = subject.forms(categories);
         self.candidates(&aid.agent_uri, &forms).any(|(grant, _, permission)| {
             is_of(grant, permission, aid, action)
                 && permission.secrets.iter().any(|pattern| pattern.matches(&forms))
+                && holds(permission)
         })
     }
 

@@ -51,7 +51,7 @@ impl NlService {
         Ok(Outcome::done(message.kind.answer(), 200, body))
     }
 
-    /// The secrets that some grant of the agent names, and for which types of actions.
+    /// The secrets that a grant of the agent shows to it now, and for which types of actions.
     async fn listed(
         &self,
         caller: &Caller,
@@ -60,14 +60,14 @@ impl NlService {
         let scope = payload.get("scope").and_then(Value::as_str).unwrap_or_default();
         let secrets = self.vault.list().await?;
         let categories = Categories::of(secrets.iter().map(|secret| &secret.path));
-        let grants = self.grants.refresh().await?.index;
+        let (grants, now) = (self.grants.refresh().await?.index, Timestamp::now());
         let mut all = Vec::new();
         for secret in secrets.iter() {
             let subject = subject(&self.vault, secret);
             let may = |kind: &ActionType| {
                 let one = std::slice::from_ref(&subject);
                 caller.aid.covers(*kind, one, &categories).is_ok()
-                    && grants.names(&caller.aid, *kind, &subject, &categories)
+                    && grants.shows(&caller.aid, *kind, (&subject, &categories), now)
             };
             let kinds: Vec<&str> =
                 ActionType::ALL.iter().filter(|kind| may(kind)).map(|kind| kind.as_str()).collect();
@@ -144,7 +144,7 @@ impl NlService {
         let secrets = self.vault.list().await?;
         let categories = Categories::of(secrets.iter().map(|secret| &secret.path));
         let asked = payload.get("secrets").and_then(Value::as_str).map(named).transpose()?;
-        let grants = self.grants.refresh().await?.index;
+        let (grants, at) = (self.grants.refresh().await?.index, Timestamp::now());
         let mut events = Vec::new();
         for entry in entries {
             let Ok(path) = entry.target.parse::<SecretPath>() else { continue };
@@ -154,7 +154,7 @@ impl NlService {
             let one = std::slice::from_ref(&subject);
             let may = |kind: &ActionType| {
                 caller.aid.covers(*kind, one, &categories).is_ok()
-                    && grants.names(&caller.aid, *kind, &subject, &categories)
+                    && grants.shows(&caller.aid, *kind, (&subject, &categories), at)
             };
             let is_wanted = || {
                 let forms = subject.forms(&categories);

@@ -22,6 +22,8 @@ pub(crate) struct View<'a> {
     pub(crate) vault: &'a Vault,
     /// The secrets that the agent may know of.
     pub(crate) visible: Vec<&'a Secret>,
+    /// Those of grants that permit nothing of them now: what no other is meant by, so that it is said why not.
+    pub(crate) dormant: Vec<&'a Secret>,
     /// The places that it may name though no secret stands for them.
     pub(crate) places: Vec<&'a Secret>,
     pub(crate) context: Option<&'a ActionContext>,
@@ -54,27 +56,38 @@ impl View<'_> {
     }
 
     fn local(&self, reference: &Reference) -> Result<&SecretPath, NlFault> {
-        let paths = || self.visible.iter().map(|secret| &secret.path);
-        let found = match self.context {
-            Some(context) => reference.resolve_within(paths(), context),
-            None => reference.resolve(paths()),
-        };
-        match found {
+        let written = reference.as_written();
+        let in_full = self.dormant.iter().find(|secret| secret.path.as_str() == written);
+        if let Some(secret) = in_full {
+            return Ok(&secret.path);
+        }
+        match self.meant(reference, &self.visible) {
             Resolution::One(path) => Ok(path),
             Resolution::Ambiguous(fits) => {
                 let fits: Vec<&str> = fits.iter().map(|path| path.as_str()).collect();
-                Err(fault(Code::ReferenceAmbiguous, reference.as_written()).with("paths", fits))
+                Err(fault(Code::ReferenceAmbiguous, written).with("paths", fits))
             }
-            Resolution::NotFound if reference.as_written().contains('/') => {
-                Err(no_grant(reference.as_written(), self.kind))
-            }
-            Resolution::NotFound => Err(missing(reference.as_written())),
+            Resolution::NotFound => match self.meant(reference, &self.dormant) {
+                Resolution::One(path) => Ok(path),
+                // Which ones they are is not told.
+                Resolution::Ambiguous(_) => Err(no_grant(written, self.kind)),
+                Resolution::NotFound if written.contains('/') => Err(no_grant(written, self.kind)),
+                Resolution::NotFound => Err(missing(written)),
+            },
+        }
+    }
+
+    fn meant<'s>(&self, reference: &Reference, among: &'s [&Secret]) -> Resolution<'s> {
+        let paths = among.iter().map(|secret| &secret.path);
+        match self.context {
+            Some(context) => reference.resolve_within(paths, context),
+            None => reference.resolve(paths),
         }
     }
 
     /// `provider://path` means the secret whose value comes from there.
     fn routed(&self, handle: &Handle, provider: &str, path: &str) -> Result<&SecretPath, NlFault> {
-        let all = self.visible.iter().chain(&self.places).copied();
+        let all = self.visible.iter().chain(&self.dormant).chain(&self.places).copied();
         let found = kept_at(self.vault, all, (provider, path));
         found.map_err(|code| fault(code, handle.as_written()))
     }

@@ -433,7 +433,7 @@ impl NlService {
             secrets.iter().partition(|secret| secret.metadata.honeypot);
         let view = |visible| {
             let (vault, kind) = (&*self.vault, ActionType::Exec);
-            View { vault, visible, places: Vec::new(), context: None, kind }
+            View { vault, visible, dormant: Vec::new(), places: Vec::new(), context: None, kind }
         };
         refuse_bait(handles, &view(real), &view(bait), course).err()
     }
@@ -461,13 +461,21 @@ impl NlService {
         course.warn_of_aliases(&handles);
         let (bait, real): (Vec<_>, Vec<_>) =
             secrets.iter().partition(|secret| secret.metadata.honeypot);
-        let (mut visible, mut beyond) = (Vec::new(), Vec::new());
+        let (mut visible, mut dormant, mut beyond) = (Vec::new(), Vec::new(), Vec::new());
+        let now = Timestamp::now();
         for secret in real {
             let subject = subject(&self.vault, secret);
-            if grants.index.names(grantee, kind, &subject, &categories) {
-                let covers = caller.covers(kind, std::slice::from_ref(&subject), &categories);
-                if covers.is_ok() { &mut visible } else { &mut beyond }.push(secret);
+            if !grants.index.names(grantee, kind, &subject, &categories) {
+                continue;
             }
+            let covers = caller.covers(kind, std::slice::from_ref(&subject), &categories);
+            let is_shown = grants.index.shows(grantee, kind, (&subject, &categories), now);
+            let list = match (covers, is_shown) {
+                (Err(_), _) => &mut beyond,
+                (Ok(()), true) => &mut visible,
+                (Ok(()), false) => &mut dormant,
+            };
+            list.push(secret);
         }
         // What lies beyond the bounds is not looked for at its source either.
         let within = |one: &&Handle| leaves_room_for(&self.vault, caller, one, &categories);
@@ -483,8 +491,15 @@ impl NlService {
             }
         }
         let (vault, context) = (&*self.vault, action.context.as_ref());
-        let view = View { vault, visible, places, context, kind };
-        let of = |visible, context| View { vault, visible, places: Vec::new(), context, kind };
+        let view = View { vault, visible, dormant, places, context, kind };
+        let of = |visible, context| View {
+            vault,
+            visible,
+            dormant: Vec::new(),
+            places: Vec::new(),
+            context,
+            kind,
+        };
         let (beyond, bait) = (of(beyond, context), of(bait, None));
         refuse_bait(&handles, &view, &bait, course)?;
         // By its words alone, so that it is no way to find out what there is.

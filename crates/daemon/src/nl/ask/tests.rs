@@ -192,3 +192,22 @@ async fn rotations_are_asked_for_by_references_and_patterns() {
         assert_eq!(asked(none).await, Err(Code::MessageMalformed), "{none}");
     }
 }
+
+#[tokio::test]
+async fn what_no_grant_lets_be_used_now_is_not_listed() {
+    let served = Served::new().await;
+    let path = SecretPath::parse("t/prod/api/token").unwrap();
+    served.nl.vault.add(path, Metadata::default(), None, Entries::untold()).await.unwrap();
+    let caller = served.agent("a", &ACTIONS, &[]).await;
+    let listed = async || {
+        let told = served.nl.listed(&caller, &Map::new()).await.unwrap();
+        let name = |one: &Value| one["reference"].as_str().unwrap().to_owned();
+        told["secrets"].as_array().unwrap().iter().map(name).collect::<Vec<_>>()
+    };
+    served.allow(&caller, json!({ "allowed_environments": ["default"] })).await;
+    let usable = ["{{nl:api/token}}", "{{nl:db/password}}"];
+    assert_eq!(listed().await, usable);
+    let ahead = json!({ "valid_from": "2098-01-01T00:00:00Z" });
+    served.allow_as("g-ahead", &caller, &["*"], ahead).await;
+    assert_eq!(listed().await, usable);
+}

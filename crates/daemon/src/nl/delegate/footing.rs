@@ -68,13 +68,13 @@ impl NlService {
         if scope.secrets.is_empty() {
             return Err(unsound("the scope names no secrets"));
         }
-        let grants = self.grants.refresh().await?.index;
+        let (grants, now) = (self.grants.refresh().await?.index, Timestamp::now());
         let secrets = self.vault.list().await?;
         let categories = Categories::of(secrets.iter().map(|secret| &secret.path));
         let theirs = |subject: &Subject| {
             let (kind, one) = (ActionType::Delegate, std::slice::from_ref(subject));
             caller.covers(kind, one, &categories).is_ok()
-                && grants.names(caller.grantee(), kind, subject, &categories)
+                && grants.shows(caller.grantee(), kind, (subject, &categories), now)
         };
         let visible = secrets.iter().filter(|secret| !secret.metadata.honeypot);
         let visible = visible.map(|secret| subject(&self.vault, secret));

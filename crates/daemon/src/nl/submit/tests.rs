@@ -251,6 +251,51 @@ async fn what_lies_beyond_an_agents_own_bounds_is_said_to() {
 }
 
 #[tokio::test]
+async fn what_a_grant_can_not_be_used_for_stands_in_nobodys_way() {
+    let served = Served::new().await;
+    let path = SecretPath::parse("t/prod/api/token").unwrap();
+    served.nl.vault.add(path, Metadata::default(), None, Entries::untold()).await.unwrap();
+    let elsewhere = served.agent("a", &[ActionType::Exec], &[]).await;
+    served.allow(&elsewhere, json!({ "allowed_environments": ["default"] })).await;
+    let ahead = served.agent("b", &[ActionType::Exec], &[]).await;
+    served
+        .allow_as("g-ahead", &ahead, &["*"], json!({ "valid_from": "2098-01-01T00:00:00Z" }))
+        .await;
+    served.allow_secrets(&ahead, &["t/api/token"]).await;
+    let asked = async |caller: &Caller, name: &str| {
+        let template = format!("true {{{{nl:{name}}}}}");
+        let action = json!({ "type": "exec", "template": template, "dry_run": true });
+        let outcome = served.nl.one(caller, read(action), "req-1", Timestamp::now()).await;
+        outcome.fault.map(|fault| fault.code())
+    };
+    for caller in [&elsewhere, &ahead] {
+        assert_eq!(asked(caller, "api/TOKEN").await, None);
+        assert_eq!(asked(caller, "TOKEN").await, None);
+    }
+    // What is meant by nothing else is said to be refused, and why.
+    let in_full = "t/prod/api/token";
+    assert_eq!(asked(&elsewhere, in_full).await, Some(Code::EnvironmentRestricted));
+    assert_eq!(asked(&ahead, in_full).await, Some(Code::GrantNotYetValid));
+    assert_eq!(asked(&ahead, "db/PASSWORD").await, Some(Code::GrantNotYetValid));
+}
+
+#[tokio::test]
+async fn several_that_can_not_be_used_are_told_as_none() {
+    let served = Served::new().await;
+    for path in ["t/prod/mail/key", "t/dev/mail/key"] {
+        let path = SecretPath::parse(path).unwrap();
+        served.nl.vault.add(path, Metadata::default(), None, Entries::untold()).await.unwrap();
+    }
+    let caller = served.agent("a", &[ActionType::Exec], &[]).await;
+    served.allow(&caller, json!({ "allowed_environments": ["default"] })).await;
+    let action = json!({ "type": "exec", "template": "true {{nl:mail/KEY}}", "dry_run": true });
+    let outcome = served.nl.one(&caller, read(action), "req-1", Timestamp::now()).await;
+    let fault = outcome.fault.unwrap();
+    assert_eq!(fault.code(), Code::SecretNotFound);
+    assert!(!fault.details().contains_key("paths"), "{fault:?}");
+}
+
+#[tokio::test]
 async fn what_a_grant_names_and_nobody_keeps_is_not_found() {
     let served = Served::new().await;
     let caller = served.agent("a", &[ActionType::Exec], &[]).await;
