@@ -39,6 +39,9 @@ pub struct WantedAction {
     /// What for, in the agent's words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub purpose: Option<String>,
+    /// The digest of all of that purpose, of which a long one is shown in part.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub purpose_sha256: Option<String>,
     /// The digest of the action with its secrets, in hexadecimal.
     pub sha256: String,
 }
@@ -130,10 +133,12 @@ impl PackVerb {
 }
 
 impl WantedAction {
-    /// Whether it reaches the same hosts, for the same agent: the digest says neither.
+    /// Whether it reaches the same hosts, for the same agent and the same purpose: the digest says none of that.
     pub(super) fn goes_as_far_as(&self, other: &Self) -> bool {
         let hosts = |wanted: &Self| wanted.hosts.iter().cloned().collect::<BTreeSet<_>>();
-        hosts(self) == hosts(other) && self.acting_for == other.acting_for
+        hosts(self) == hosts(other)
+            && self.acting_for == other.acting_for
+            && (&self.purpose, &self.purpose_sha256) == (&other.purpose, &other.purpose_sha256)
     }
 }
 

@@ -37,6 +37,7 @@ fn action() -> Asked {
         hosts: Vec::new(),
         text: "true {{nl:A}}".to_owned(),
         purpose: None,
+        purpose_sha256: None,
         sha256: "b".repeat(64),
     };
     Asked::ActionApproval { wanted: Box::new(wanted) }
@@ -204,7 +205,7 @@ fn the_stored_forms_are_these() {
 }
 
 #[test]
-fn a_permission_is_for_its_deed_whatever_is_said_of_it() {
+fn a_no_is_for_its_deed_and_a_yes_for_what_was_said_of_it_too() {
     let again = |change: fn(&mut WantedAction)| {
         let Asked::ActionApproval { mut wanted } = action() else { unreachable!("an action") };
         change(&mut wanted);
@@ -214,7 +215,12 @@ fn a_permission_is_for_its_deed_whatever_is_said_of_it() {
     assert!(action().is_same_permission(&other_words));
     let other_deed = again(|wanted| wanted.sha256 = "c".repeat(64));
     assert!(!action().is_same_permission(&other_deed));
-    assert!(action().is_good_for(&other_words) && !action().is_good_for(&other_deed));
+    // A person who has read one purpose has not said yes to another, be it one that looks the same.
+    let other_end = again(|wanted| wanted.purpose_sha256 = Some("d".repeat(64)));
+    assert!(action().is_same_permission(&other_end));
+    for other in [&other_words, &other_end, &other_deed] {
+        assert!(!action().is_good_for(other) && action().is_good_for(&action()));
+    }
     // A no stands however far it would go; a yes goes as far as was shown.
     let further = again(|wanted| wanted.hosts = vec!["a.test".parse().unwrap()]);
     let for_another = again(|wanted| wanted.acting_for = Some(wanted.agent.clone()));

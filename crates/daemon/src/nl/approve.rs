@@ -1,7 +1,7 @@
 //! A person's word about one action, where a grant wants it.
 //!
-//! Bound to the action's whole hash and to the secrets that it means, to the hosts that were shown and to whose grants
-//! count, and good for one use. A person sees all that is to be done; what is too long to be shown is not asked about.
+//! Bound to the action's whole hash and to the secrets that it means, to its purpose, to the hosts that were shown and to
+//! whose grants count, and good for one use. A no is for the action whatever its purpose. A person sees all that is to be done; what is too long to be shown is not asked about.
 //! The agent does not wait in the call: it is told the request's name, and sends the same action again.
 
 use data_encoding::HEXLOWER;
@@ -111,6 +111,7 @@ impl Approval<'_> {
             hosts: self.hosts.to_vec(),
             text,
             purpose: self.action.purpose.as_deref().map(beginning),
+            purpose_sha256: self.action.purpose.as_deref().map(digest),
             sha256: self.digest(),
         })
     }
@@ -145,6 +146,11 @@ pub(super) fn is_readable(text: &str) -> Result<(), NlFault> {
     Err(NlFault::new(Code::ApprovalRequired, words)
         .with("max_characters", MAX_DEED_REASON_CHARS)
         .suggesting(SafeText::words(advice)))
+}
+
+/// Names these words and no others.
+pub(super) fn digest(words: &str) -> String {
+    HEXLOWER.encode(&Sha256::digest(words))
 }
 
 /// A purpose, as much of it as is shown.

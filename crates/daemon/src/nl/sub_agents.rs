@@ -4,7 +4,6 @@
 //! or the operator grants. So its name is its own; that of another agent, or of a grant, would bring it that one's rights.
 //! Source: reference/nl.md, sections 1.8 and 1.9.
 
-use data_encoding::HEXLOWER;
 use jiff::SignedDuration;
 use keyless_core::{
     ActionType, Code, Error, SafeText,
@@ -14,13 +13,12 @@ use keyless_core::{
     nl_message::{MessageType, NlFault},
 };
 use serde_json::{Map, Value, json};
-use sha2::{Digest, Sha256};
 
 use super::{
     administer::Wanted,
     agents::{Registrar, Registration, is_below, registered},
     answer::Outcome,
-    approve::{beginning, is_readable},
+    approve::{beginning, digest, is_readable},
     caller::Caller,
     service::NlService,
 };
@@ -36,7 +34,7 @@ impl NlService {
         let parent = &caller.aid;
         // Who may hand nothing on has no use for somebody to hand it to.
         parent.covers(ActionType::Delegate, &[], &Categories::default())?;
-        let (life, purpose) = (wanted.longest(), wanted.purpose.as_deref().map(beginning));
+        let (life, purpose) = (wanted.longest(), wanted.purpose.clone());
         let instance = Some(parent.instance_id.clone());
         let registration = Registration { parent: instance, ..wanted.below(parent) };
         let by = Registrar::Parent(parent);
@@ -45,7 +43,7 @@ impl NlService {
         self.has_own_name(&drafted, parent).await?;
         let text = what(&drafted, life);
         is_readable(&text)?;
-        let sha256 = HEXLOWER.encode(&Sha256::digest(format!("{}\n{text}", parent.instance_id)));
+        let sha256 = digest(&format!("{}\n{text}", parent.instance_id));
         let asked = WantedAction {
             agent: parent.agent_uri.clone(),
             acting_for: None,
@@ -53,7 +51,8 @@ impl NlService {
             secrets: Vec::new(),
             hosts: Vec::new(),
             text,
-            purpose,
+            purpose: purpose.as_deref().map(beginning),
+            purpose_sha256: purpose.as_deref().map(digest),
             sha256,
         };
         self.allowed_by_person(caller, None, asked).await?;

@@ -132,6 +132,7 @@ fn every_kind(words: &str, path: &SecretPath) -> [Asked; 7] {
         hosts: Vec::new(),
         text: format!("{words}\n{words}"),
         purpose: Some(text()),
+        purpose_sha256: None,
         sha256: "0".repeat(64),
     };
     let file = |op, diff| WantedFile { op, path: text(), adopted: true, edited: true, diff };

@@ -74,6 +74,36 @@ async fn a_yes_reaches_no_host_that_was_not_shown_and_a_no_counts_for_all() {
     assert_eq!(code(&[]).await, Some(Code::ApprovalDenied));
 }
 
+/// They read one purpose, and it is done for that one alone; a no is a no whatever it is for.
+#[tokio::test]
+async fn a_yes_is_for_the_purpose_that_was_read() {
+    let served = Served::new().await;
+    let caller = served.agent("a", &[ActionType::Exec], &["*"]).await;
+    let shown = "p".repeat(80);
+    let code = async |purpose: Option<String>| {
+        let exec = json!({ "type": "exec", "template": "true {{nl:api/token}}" });
+        let action = Action { purpose, ..action(exec) };
+        let meant = meant(&action, &["t/api/token"]);
+        let approval =
+            Approval { caller: &caller, action: &action, meant: &meant, kept: &[], hosts: &[] };
+        served.nl.approve(approval).await.err().map(|fault| fault.code())
+    };
+    let settle = async |number: usize, decision| {
+        let all = served.nl.requests.all().await.unwrap();
+        served.nl.requests.settle(&all[number].id, decision).await.unwrap();
+    };
+    let asked = Some(Code::ApprovalRequired);
+    let [read, alike] = ["x", "y"].map(|end| Some(format!("{shown}{end}")));
+    assert_eq!(code(read.clone()).await, asked);
+    settle(0, Decision::AllowOnce).await;
+    for other in [None, Some("another".to_owned()), alike] {
+        assert_eq!(code(other).await, asked);
+    }
+    assert_eq!((code(read.clone()).await, code(read).await), (None, asked));
+    settle(1, Decision::Deny).await;
+    assert_eq!(code(Some("a third one".to_owned())).await, Some(Code::ApprovalDenied));
+}
+
 #[test]
 fn a_person_is_shown_all_of_it() {
     let long = format!("curl {} {{{{nl:A}}}} {{{{nl:B}}}} | tail", "x".repeat(1000));
