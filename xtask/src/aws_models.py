@@ -43,6 +43,9 @@ SENSITIVE_CREDENTIAL = re.compile(
 NO_CREDENTIAL = re.compile(
     r"arn$|id$|name$|publickey$|type$|endpoint$|(client|continuation|idempotency|next|page|pagination|request|syncsession|task)token$",
     re.IGNORECASE)
+# Variables of what is run: any of them may be a credential, as a map of texts or a list of names with values.
+ENVIRONMENT = re.compile(
+    r"^(additional|container|exported|optimization|override|runtime)?environment(variables|override)?$", re.IGNORECASE)
 # Credentials whose names do not say it: service, structure, member.
 CREDENTIALS = {
     ("amplify", "Webhook", "webhookUrl"), ("amplifybackend", "CreateTokenResponse", "ChallengeCode"),
@@ -147,6 +150,8 @@ class Service:
             return self.number("blob")
         if self.is_credential(owner, member, name):
             return self.number("secret")
+        if ENVIRONMENT.search(member) and self.is_environment(shape):
+            return self.number("environment/" + name, lambda: {kind: self.environment(name, shape)})
         if kind in SCALARS:
             return self.number(SCALARS[kind])
         if kind == "timestamp":
@@ -154,6 +159,30 @@ class Service:
             return self.number("time/" + str(form), lambda: {"time": form and form.lower()})
         build = {"list": self.list, "map": self.map, "structure": self.structure}[kind]
         return self.number("shape/" + name, lambda: {kind: build(name, shape)})
+
+    def is_environment(self, shape):
+        """Whether it is a map of texts, or a list of names with values."""
+        if shape["type"] == "map":
+            return self.shapes[shape["value"]["shape"]]["type"] == "string"
+        return shape["type"] == "list" and self.valued(shape) is not None
+
+    def valued(self, shape):
+        """Of a list of names with values, what the member with the value is called."""
+        members = self.shapes[shape["member"]["shape"]].get("members", {})
+        return next((title for title in members if title.lower() == "value"), None)
+
+    def environment(self, name, shape):
+        """A map or a list of variables: their values are not told."""
+        if shape["type"] == "map":
+            return {**self.map(name, shape), "of": self.number("secret")}
+        entry, value = shape["member"]["shape"], self.valued(shape)
+
+        def pair():
+            written = self.structure(entry, self.shapes[entry])
+            written["members"][value]["of"] = self.number("secret")
+            return {"structure": written}
+
+        return {**self.list(name, shape), "of": self.number("variable/" + entry, pair)}
 
     def list(self, name, shape):
         member = shape["member"]
@@ -165,7 +194,9 @@ class Service:
         key, value = shape["key"], shape["value"]
         written = {"of": self.of(value["shape"])}
         names = {"key": self.trait(key, "locationName"), "value": self.trait(value, "locationName")}
-        self.add(written, flat=shape.get("flattened"), **names)
+        known = self.shapes[key["shape"]].get("enum", [])
+        secret = [word for word in known if self.is_text(value) and CREDENTIAL.search(word.replace("_", ""))]
+        self.add(written, flat=shape.get("flattened"), secret=secret, **names)
         return written
 
     def structure(self, name, shape):
@@ -183,6 +214,10 @@ class Service:
         written = {"members": members}
         self.add(written, payload=shape.get("payload"))
         return written
+
+    def is_text(self, reference):
+        shape = self.shapes[reference["shape"]]
+        return shape["type"] == "string" and not shape.get("enum")
 
     def trait(self, reference, trait):
         return reference.get(trait, self.shapes[reference["shape"]].get(trait))
@@ -229,7 +264,8 @@ class Service:
             members = shape.get("members", {}) if not below else {"": shape[below]}
             for title, member in members.items():
                 name = member["shape"]
-                if self.shapes[name].get("sensitive") and not self.is_credential(owner, title, name):
+                variables = ENVIRONMENT.search(title) and self.is_environment(self.shapes[name])
+                if self.shapes[name].get("sensitive") and not variables and not self.is_credential(owner, title, name):
                     told.append(f"{owner}.{title}")
                 if name not in seen:
                     seen.add(name)

@@ -153,6 +153,9 @@ pub(super) struct Map {
     pub(super) value: Option<String>,
     #[serde(default)]
     pub(super) flat: bool,
+    /// The keys whose values are credentials in an answer.
+    #[serde(default)]
+    pub(super) secret: Vec<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]

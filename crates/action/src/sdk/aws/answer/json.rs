@@ -29,8 +29,11 @@ pub(super) fn value(service: &Service, of: usize, found: &Value) -> Value {
             items.iter().map(|item| value(service, list.of, item)).collect()
         }
         (Shape::Map(map), Value::Object(members)) => {
-            let one =
-                |(name, found): (&String, &Value)| (name.clone(), value(service, map.of, found));
+            let one = |(name, found): (&String, &Value)| {
+                let is_secret = !found.is_null() && map.secret.contains(name);
+                let told = if is_secret { WITHHELD.into() } else { value(service, map.of, found) };
+                (name.clone(), told)
+            };
             Value::Object(members.iter().map(one).collect())
         }
         (Shape::Secret, _) => WITHHELD.into(),

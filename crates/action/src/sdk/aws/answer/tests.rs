@@ -101,6 +101,31 @@ fn a_credential_among_other_things_is_not_told() {
         read("lambda", "get_function_configuration", &[], function).unwrap(),
         json!({"FunctionName": "f", "Environment": {"Variables": {"A": "[withheld]"}}})
     );
+    let connection = br#"{"Connection": {"Name": "c", "ConnectionProperties": {"HOST": "h", "USERNAME": "u", "PASSWORD": "s3ntinel",
+        "ENCRYPTED_PASSWORD": "s3ntinel", "KAFKA_SASL_SCRAM_PASSWORD": "s3ntinel"}}}"#;
+    let told = read("glue", "get_connection", &[], connection).unwrap();
+    let properties = &told["Connection"]["ConnectionProperties"];
+    let withheld = "[withheld]";
+    assert_eq!(
+        *properties,
+        json!({"HOST": "h", "USERNAME": "u", "PASSWORD": withheld, "ENCRYPTED_PASSWORD": withheld,
+            "KAFKA_SASL_SCRAM_PASSWORD": withheld})
+    );
+    let list = br#"{"ConnectionList": [{"ConnectionProperties": {"PASSWORD": "s3ntinel"}}]}"#;
+    let told = read("glue", "get_connections", &[], list).unwrap().to_string();
+    assert!(told.contains(withheld) && !told.contains("s3ntinel"), "{told}");
+    let task = br#"{"taskDefinition": {"family": "f", "containerDefinitions": [{"name": "c",
+        "environment": [{"name": "A", "value": "s3ntinel"}], "secrets": [{"name": "B", "valueFrom": "arn:b"}]}]}}"#;
+    let told = read("ecs", "describe_task_definition", &[], task).unwrap();
+    assert_eq!(
+        told["taskDefinition"]["containerDefinitions"][0],
+        json!({"name": "c", "environment": [{"name": "A", "value": withheld}],
+            "secrets": [{"name": "B", "valueFrom": "arn:b"}]})
+    );
+    let tasks = br#"{"tasks": [{"overrides": {"containerOverrides": [{"environment": [{"name": "A", "value": "s3ntinel"}]}]},
+        "attachments": [{"details": [{"name": "subnetId", "value": "subnet-1"}]}]}]}"#;
+    let told = read("ecs", "describe_tasks", &[], tasks).unwrap().to_string();
+    assert!(told.contains("subnet-1") && !told.contains("s3ntinel"), "{told}");
     let keys = br#"{"item": [{"id": "a", "value": "s3ntinel"}]}"#;
     assert_eq!(
         read("apigateway", "get_api_keys", &[], keys).unwrap(),
@@ -139,6 +164,18 @@ fn a_credential_among_other_things_is_not_told() {
             r#"{"environment": {"activationCode": "s3ntinel"}}"#,
         ),
         ("amplify", "get_webhook", r#"{"webhook": {"webhookUrl": "s3ntinel"}}"#),
+        ("amplify", "get_app", r#"{"app": {"environmentVariables": {"A": "s3ntinel"}}}"#),
+        (
+            "codebuild",
+            "batch_get_projects",
+            r#"{"projects": [{"environment": {"environmentVariables": [{"name": "A", "value": "s3ntinel"}]}}]}"#,
+        ),
+        (
+            "batch",
+            "describe_jobs",
+            r#"{"jobs": [{"container": {"environment": [{"name": "A", "value": "s3ntinel"}]}}]}"#,
+        ),
+        ("sagemaker", "describe_training_job", r#"{"Environment": {"A": "s3ntinel"}}"#),
     ] {
         let told = read(service, operation, &[], body.as_bytes()).unwrap().to_string();
         assert!(told.contains("[withheld]") && !told.contains("s3ntinel"), "{service}: {told}");

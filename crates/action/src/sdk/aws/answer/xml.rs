@@ -109,7 +109,9 @@ impl Reader<'_> {
         let key = find(map.key.as_deref().unwrap_or("key"))?;
         let value = find(map.value.as_deref().unwrap_or("value"))?;
         let value = self.value(map.of, false, &[value])?;
-        Some((key.text().unwrap_or_default().to_owned(), value))
+        let key = key.text().unwrap_or_default().to_owned();
+        let value = if map.secret.contains(&key) { WITHHELD.into() } else { value };
+        Some((key, value))
     }
 }
 
