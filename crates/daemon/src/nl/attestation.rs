@@ -235,8 +235,8 @@ fn time(seconds: f64) -> Result<Timestamp, Error> {
     at.ok_or_else(|| invalid("a time is none"))
 }
 
-/// What a header must not say: that it is no JWT, or that it has to be understood in ways that are not known here (RFC
-/// 7515, section 4.1.11).
+/// What a header has to say, that it is a JWT (chapter 01, 8.2.1), and what it must not: that it has to be understood in
+/// ways that are not known here (RFC 7515, section 4.1.11).
 fn judge_header(token: &str) -> Result<(), Error> {
     let first = token.split('.').next().unwrap_or_default();
     let text = BASE64URL_NOPAD.decode(first.as_bytes()).ok();
@@ -247,10 +247,11 @@ fn judge_header(token: &str) -> Result<(), Error> {
     if header.contains_key("crit") {
         return Err(invalid("its header has `crit`, of which nothing is known here"));
     }
-    if header.get("typ").is_some_and(|typ| !is_jwt(typ)) {
-        return Err(invalid("its header says that it is another kind of token"));
+    match header.get("typ") {
+        Some(typ) if is_jwt(typ) => Ok(()),
+        Some(_) => Err(invalid("its header says that it is another kind of token")),
+        None => Err(invalid("its header has no `typ`, which is JWT")),
     }
-    Ok(())
 }
 
 fn invalid(why: &'static str) -> Error {

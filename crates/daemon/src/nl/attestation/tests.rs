@@ -142,8 +142,13 @@ async fn what_the_standards_allow_is_taken() {
     });
     assert_eq!(code(all.check(&token, &aid(1), now()).await), Ok(()));
     let claims = token.split('.').nth(1).unwrap();
-    for header in [json!({ "crit": ["b64"] }), json!({ "typ": "at+jwt" }), json!({ "typ": 1 })] {
-        let mut whole = json!({ "alg": "ES256", "typ": "JWT", "kid": "k1" });
+    for header in [
+        json!({ "typ": "JWT", "crit": ["b64"] }),
+        json!({ "typ": "at+jwt" }),
+        json!({ "typ": 1 }),
+        json!({}),
+    ] {
+        let mut whole = json!({ "alg": "ES256", "kid": "k1" });
         whole.as_object_mut().unwrap().extend(header.as_object().unwrap().clone());
         let head = data_encoding::BASE64URL_NOPAD.encode(whole.to_string().as_bytes());
         let said = format!("{head}.{claims}");
