@@ -304,6 +304,9 @@ pub struct Detail {
     /// Which request to a person it is about: all of what its name shows the first part of.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
+    /// Why a delegation token was revoked, and with which.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revocation: Option<Box<Revoked>>,
     /// How a command was stopped, if it was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stopped: Option<Box<Stopped>>,
@@ -333,6 +336,19 @@ pub struct Stopped {
     pub signals: Vec<i32>,
     /// The time that it had, in milliseconds.
     pub timeout_ms: u64,
+}
+
+/// Why a delegation token was revoked (NL, chapter 07, 3.8.1). Its members stand in the order of the canonical form.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Revoked {
+    /// How far below the token that was meant: 0 for those that came of it, nothing for itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cascade_depth: Option<u32>,
+    /// Why: `cascade_from_parent` for what came of the token that was meant.
+    pub reason: String,
+    /// The token that was meant.
+    pub root_revocation_id: String,
 }
 
 /// The hashes that join an entry to the one before it.

@@ -8,7 +8,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::{
-    Action, Entry, EntryKey, Mismatch, Outcome, Outline, Pending, Stopped, Tampered,
+    Action, Entry, EntryKey, Mismatch, Outcome, Outline, Pending, Revoked, Stopped, Tampered,
     outline::decimal,
 };
 use crate::{Location, SecretPath};
@@ -222,6 +222,8 @@ struct CanonicalDetail<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     request_id: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    revocation: Option<&'a Revoked>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     rule: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     rule_id: Option<&'a str>,
@@ -277,6 +279,7 @@ impl<'a> Canonical<'a> {
                 purpose: detail.purpose.as_deref(),
                 redacted_count: detail.redacted_count,
                 request_id: detail.request_id.as_deref(),
+                revocation: detail.revocation.as_deref(),
                 rule: detail.rule.as_deref(),
                 rule_id: detail.rule_id.as_deref(),
                 secrets_named: &detail.secrets_named,
@@ -391,6 +394,11 @@ mod tests {
             purpose: Some("p\n".to_owned()),
             redacted_count: Some(2),
             request_id: Some("0a".repeat(16)),
+            revocation: Some(Box::new(Revoked {
+                cascade_depth: Some(1),
+                reason: "it was \"lent\"\n".to_owned(),
+                root_revocation_id: "0".to_owned(),
+            })),
             rule: Some("allow GET /**".to_owned()),
             rule_id: Some("NL-4-DENY-001".to_owned()),
             secrets_named: vec![SecretPath::parse("a/b/c").unwrap()],

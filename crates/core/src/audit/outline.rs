@@ -139,6 +139,10 @@ fn push_detail(text: &mut String, draft: &Draft) {
     }
     number(text, "redacted_count", detail.redacted_count);
     optional(text, "request_id", detail.request_id.as_deref());
+    if let Some(revocation) = &detail.revocation {
+        push_key(text, "revocation");
+        text.push_str(&serde_json::to_string(revocation).expect("it is made of words and numbers"));
+    }
     optional(text, "rule", detail.rule.as_deref());
     optional(text, "rule_id", detail.rule_id.as_deref());
     if !detail.secrets_named.is_empty() {

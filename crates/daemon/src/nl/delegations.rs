@@ -13,7 +13,7 @@ use jiff::{SignedDuration, Timestamp};
 use keyless_core::{
     Code, Error, SafeText,
     agent::{AgentUri, Aid, InstanceId},
-    audit::{self, Action, Detail, Draft, Outcome, Target},
+    audit::{self, Action, Detail, Draft, Outcome, Revoked, Target},
     delegation::{Order, Presented, Revocation, Token, TokenId, verify},
 };
 use keyless_store::{AuditLog, DelegationRow, Store, Told};
@@ -320,7 +320,15 @@ impl Delegations {
         let entries = revoked.iter().map(|token| {
             let note = token.revoked.as_ref();
             let note = note.map(|over| format!("{}, root {}", over.reason, over.root));
-            entry(Action::DelegationRevoke, token, who.clone(), note)
+            let mut draft = entry(Action::DelegationRevoke, token, who.clone(), note);
+            draft.detail.revocation = token.revoked.as_ref().map(|over| {
+                Box::new(Revoked {
+                    cascade_depth: over.cascade_depth,
+                    reason: over.reason.clone(),
+                    root_revocation_id: over.root.to_string(),
+                })
+            });
+            draft
         });
         let told = Told::in_log(&self.log, entries.collect());
         self.store.replace_delegations(&sealed, told).await?;

@@ -123,6 +123,10 @@ fn what_was_handed_on_ends_with_what_it_came_of() {
         .collect();
     assert_eq!(ended.len(), 2, "{ended:?}");
     assert!(ended[1].as_str().unwrap().starts_with("cascade_from_parent"), "{ended:?}");
+    let below = json!({
+        "cascade_depth": 0, "reason": "cascade_from_parent", "root_revocation_id": first,
+    });
+    assert!(world.log().iter().any(|entry| entry["detail"]["revocation"] == below));
 }
 
 #[test]

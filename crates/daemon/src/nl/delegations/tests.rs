@@ -139,8 +139,16 @@ async fn what_came_of_a_token_ends_with_it() {
         .collect();
     assert_eq!(depths, [Some(None), Some(None), Some(Some(0)), None]);
     let entries = scene.vault.store().audit_tail(20).await.unwrap();
-    let revoked = entries.iter().filter(|entry| entry.action == Action::DelegationRevoke).count();
-    assert_eq!(revoked, 3);
+    let revoked = entries.iter().filter(|entry| entry.action == Action::DelegationRevoke);
+    let told: Vec<_> = revoked
+        .map(|entry| {
+            let over = entry.detail.revocation.as_deref().unwrap();
+            (over.cascade_depth, over.reason.as_str(), over.root_revocation_id.as_str())
+        })
+        .collect();
+    let (first, second) = (first.token_id.as_str(), second.token_id.as_str());
+    let below = (Some(0), "cascade_from_parent", second);
+    assert_eq!(told, [(None, "done", second), below, (None, "agent_not_in_force", first)]);
 }
 
 #[tokio::test]
