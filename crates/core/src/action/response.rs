@@ -35,7 +35,7 @@ pub struct ActionResponse {
     /// What was wrong.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<ActionFault>,
-    /// The secrets that were resolved, as the agent wrote them.
+    /// The secrets that were resolved, as the agent wrote them; one that was written in several ways by its path.
     pub secrets_used: Vec<String>,
     /// Whether a value was taken out of the result.
     pub redacted: bool,

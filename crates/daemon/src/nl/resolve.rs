@@ -16,6 +16,26 @@ pub(crate) struct Meant {
     pub(crate) path: SecretPath,
 }
 
+/// The secrets by the names that they were written by, each once: one that was written in several ways by its path. A place
+/// that no secret stands for has none but the log's own.
+pub(crate) fn names<'a>(
+    meant: impl IntoIterator<Item = (&'a Handle, &'a SecretPath)>,
+) -> Vec<String> {
+    let meant: Vec<_> = meant.into_iter().collect();
+    let mut names: Vec<String> = Vec::with_capacity(meant.len());
+    for (first, path) in &meant {
+        let same = || meant.iter().filter(|(_, other)| other == path).map(|(handle, _)| *handle);
+        let written = same().next().unwrap_or(first).as_written();
+        let is_one = same().all(|other| other.as_written() == written);
+        let is_path = same().any(|other| matches!(other.target(), HandleTarget::Local(_)));
+        let name = if is_path && !is_one { path.as_str() } else { written };
+        if !names.iter().any(|known| known == name) {
+            names.push(name.to_owned());
+        }
+    }
+    names
+}
+
 /// What references are looked up in.
 pub(crate) struct View<'a> {
     /// Knows where they are kept.

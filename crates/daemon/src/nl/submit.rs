@@ -38,7 +38,7 @@ use super::{
     approve::Approval,
     caller::Caller,
     record::{Account, End, more_before, stopped},
-    resolve::{Meant, View, missing, place_subject, places, subject, subjects},
+    resolve::{Meant, View, missing, names, place_subject, places, subject, subjects},
     service::NlService,
 };
 
@@ -457,7 +457,6 @@ impl NlService {
         let grants = self.grants.refresh().await?;
         caller.covers(kind, &[], &categories)?;
         let handles = action.handles().map_err(|error| bad_handle(&error.to_string()))?;
-        course.written = handles.iter().map(|handle| handle.as_written().to_owned()).collect();
         course.warn_of_aliases(&handles);
         let (bait, real): (Vec<_>, Vec<_>) =
             secrets.iter().partition(|secret| secret.metadata.honeypot);
@@ -529,9 +528,9 @@ impl NlService {
             if meant.iter().any(|one| one.handle == *handle && one.path == *path) {
                 continue;
             }
-            course.written.push(handle.as_written().to_owned());
             meant.push(Meant { handle: handle.clone(), path: path.clone() });
         }
+        course.written = names(meant.iter().map(|one| (&one.handle, &one.path)));
         course.warn_of_versions(&self.vault, &meant, self.grace).await?;
         course.about = meant.iter().map(|meant| meant.path.clone()).collect();
         let subjects = subjects(&self.vault, &secrets, &meant);

@@ -1,6 +1,6 @@
 //! Actions that the operator runs from their own command line: the vault's key is their grant.
 
-use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use keyless_action::{Limits, withheld_in_words};
@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     broker::{Broker, agent, session_id},
-    nl::resolve::places,
+    nl::resolve::{names, places},
     places::Places,
 };
 
@@ -136,9 +136,7 @@ impl OwnActions {
             response.warnings.extend(older.and_then(|given| warning(handle, given)));
         }
         end.about = resolved.iter().map(|(_, path)| path.clone()).collect();
-        let names: BTreeSet<_> =
-            resolved.iter().map(|(handle, _)| handle.as_written().to_owned()).collect();
-        let names: Vec<String> = names.into_iter().collect();
+        let names = names(resolved.iter().map(|(handle, path)| (handle, path)));
         let secrets = resolved.iter().map(|(handle, path)| (handle, path));
         let hosts = Some(self.terms.allowed_hosts.as_slice());
         let id = &account.action_id;

@@ -25,7 +25,7 @@ pub(in crate::nl) struct Course {
     pub(in crate::nl) about: Vec<SecretPath>,
     /// The rendered files that its command names.
     pub(in crate::nl) kept: Vec<Kept>,
-    /// Their names as the agent wrote them.
+    /// Their names as the agent wrote them, each secret's once.
     pub(in crate::nl) written: Vec<String>,
     /// The grants that allow it.
     pub(in crate::nl) grants: Vec<String>,

@@ -296,6 +296,21 @@ async fn several_that_can_not_be_used_are_told_as_none() {
 }
 
 #[tokio::test]
+async fn a_secret_that_is_written_in_several_ways_is_named_once() {
+    let served = Served::new().await;
+    let caller = served.agent("a", &[ActionType::Exec], &["*"]).await;
+    let named = async |template: &str| {
+        let action = json!({ "type": "exec", "template": template, "dry_run": true });
+        let outcome = served.nl.one(&caller, read(action), "req-1", Timestamp::now()).await;
+        outcome.body()["secrets_validated"].clone()
+    };
+    let several = "true {{nl:TOKEN}} {{nl:db/PASSWORD}} {{nl:t/api/token}} {{nl:api/TOKEN@latest}}";
+    assert_eq!(named(several).await, json!(["t/api/token", "db/PASSWORD"]));
+    let alias = "true {{nl:api/TOKEN}} {{vault:api/TOKEN}}";
+    assert_eq!(named(alias).await, json!(["api/TOKEN"]));
+}
+
+#[tokio::test]
 async fn what_a_grant_names_and_nobody_keeps_is_not_found() {
     let served = Served::new().await;
     let caller = served.agent("a", &[ActionType::Exec], &[]).await;
