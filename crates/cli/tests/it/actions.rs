@@ -464,3 +464,24 @@ fn a_credential_that_a_service_gives_out_is_withheld_and_on_record() {
 fn request_text(action: &Value) -> String {
     request(action).to_string()
 }
+
+/// Whose work would be handed on? It said to use `delegate`.
+#[test]
+fn the_command_line_hands_nothing_on_and_says_what_to_do() {
+    let world = with_boxed();
+    let responses = submit(
+        &world,
+        &[json!({
+            "type": "delegate", "delegate_to": "nl://acme.corp/bot/1.0.0",
+            "delegated_action": { "type": "exec", "template": "true {{nl:db/PASSWORD}}" },
+            "delegation_scope": { "secrets": ["db/PASSWORD"] },
+        })],
+    );
+    let error = &responses[0]["error"];
+    assert_eq!(error["nl_code"], "NL-E300", "{error}");
+    let advice = error["suggestion"].as_str().unwrap();
+    assert!(
+        advice.contains("delegated_action itself") && !advice.contains("or delegate"),
+        "{advice}"
+    );
+}

@@ -86,8 +86,15 @@ impl OwnActions {
             ..ActionResponse::default()
         };
         let mut end = End::default();
-        if let Err(error) = self.attempt(request.action, &account, &mut end, &mut response).await {
-            fail(&mut response, &error);
+        let done = match &request.action.deed {
+            Deed::Delegate { .. } => Err(for_agents()),
+            _ => {
+                let done = self.attempt(request.action, &account, &mut end, &mut response).await;
+                done.map_err(NlFault::from)
+            }
+        };
+        if let Err(fault) = done {
+            fail(&mut response, &fault);
         }
         end.code = response.error.as_ref().and_then(|fault| fault.cause);
         end.redacted_count = response.redacted_count;
@@ -96,7 +103,7 @@ impl OwnActions {
             Ok(audit_ref) => response.audit_ref = audit_ref,
             Err(error) => {
                 response.result = None;
-                fail(&mut response, &error);
+                fail(&mut response, &error.into());
             }
         }
         response
@@ -177,9 +184,17 @@ impl OwnActions {
     }
 }
 
-fn fail(response: &mut ActionResponse, error: &Error) {
-    response.status = Status::stopped_by(error.code());
-    response.error = Some(told(error));
+fn fail(response: &mut ActionResponse, fault: &NlFault) {
+    response.status = Status::stopped_by(fault.code());
+    response.error = Some(ActionFault::from(fault));
+}
+
+/// `delegate` is between agents: here nobody is who hands on.
+fn for_agents() -> NlFault {
+    let words = "delegate hands an agent's work to another agent, and the command line is no agent";
+    let advice =
+        "Submit the delegated_action itself, or have an agent send the delegate to keyless serve.";
+    NlFault::new(Code::ActionUnknown, SafeText::words(words)).suggesting(SafeText::words(advice))
 }
 
 /// Puts what came of an action into its response.
