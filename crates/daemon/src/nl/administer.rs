@@ -192,7 +192,9 @@ impl NlService {
             return Ok(aid.as_message());
         }
         let words = SafeText::words("an agent is shown its own identity alone");
-        Err(NlFault::new(Code::AgentUnknown, words).at_status(404))
+        // With detail, as chapter 08 has it (5.4.2).
+        let fault = NlFault::new(Code::AgentUnknown, words).with("instance_id", asked);
+        Err(fault.at_status(404))
     }
 
     /// Revokes every agent of a URI, with its sub-agents, what they have handed on and have under way: to an administrator, in

@@ -85,6 +85,7 @@ fn each_fault_has_the_registrys_status() {
         assert_eq!(told(answer), *expected, "{step}: {answer}");
     }
     assert_eq!(answers[10]["body"]["error"]["detail"]["reason"], "delegation_not_found");
+    assert_eq!(answers[11]["body"]["error"]["detail"]["instance_id"], other);
     assert_eq!(answers[13]["allow"], "POST");
     let now = jiff::Timestamp::now().as_second();
     for answer in &answers {
