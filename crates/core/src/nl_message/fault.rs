@@ -6,7 +6,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::Shape;
+use super::{Profile, Shape};
 use crate::{Code, Error, SafeText};
 
 /// An error toward an NL agent: a code, words, and particulars that name no more than the agent may see.
@@ -16,6 +16,7 @@ pub struct NlFault {
     details: Map<String, Value>,
     suggestion: Option<SafeText>,
     status: Option<u16>,
+    profile: Profile,
 }
 
 impl NlFault {
@@ -43,6 +44,12 @@ impl NlFault {
         Self { status: Some(status), ..self }
     }
 
+    /// Says which text's words it is told in.
+    #[must_use]
+    pub fn under(self, profile: Profile) -> Self {
+        Self { profile, ..self }
+    }
+
     /// The HTTP status: the registry's, unless the place has its own.
     pub fn status(&self) -> u16 {
         self.status.unwrap_or_else(|| nl_status(self.code()))
@@ -65,7 +72,11 @@ impl NlFault {
 
     /// Its word in chapter 02; in a dry run what has none there, and is no denial, is what failed it (C-37).
     fn name(&self) -> String {
-        let word = nl_name(self.code());
+        let word = match (self.code(), self.profile) {
+            // C-03: the registry's own word, where the example of the other text has another.
+            (Code::GrantMissing, Profile::Final) => "GRANT_DENIED".to_owned(),
+            (code, _) => nl_name(code),
+        };
         let is_dry_run = self.details.get("dry_run").is_some();
         let is_denial = matches!(self.status(), 401 | 403 | 429);
         if is_dry_run && !is_denial && word.starts_with("X_") {
@@ -102,7 +113,8 @@ impl NlFault {
 
 impl From<Error> for NlFault {
     fn from(error: Error) -> Self {
-        Self { error, details: Map::new(), suggestion: None, status: None }
+        let (details, profile) = (Map::new(), Profile::default());
+        Self { error, details, suggestion: None, status: None, profile }
     }
 }
 
@@ -112,7 +124,8 @@ impl From<Code> for NlFault {
     }
 }
 
-/// The word of chapter 02 for a code; what it has no word for begins with `X_` (reference/nl.md, 9.2).
+/// The word of chapter 02 for a code, as the text that rules by default has it; what it has no word for begins with `X_`
+/// (reference/nl.md, 9.2).
 pub fn nl_name(code: Code) -> String {
     let word = match code {
         Code::AgentExpired
@@ -196,6 +209,11 @@ mod tests {
         assert_eq!(wire["detail"], wire["details"]);
         assert_eq!(wire["resolution"], "Ask for a grant: keyless grant create.");
         assert!(wire["message"].as_str().unwrap().contains("production/API_KEY"));
+        // The published text has another word for it, and the same for what lies beyond the agent's own scope.
+        let published =
+            |fault: NlFault| fault.under(Profile::Final).body(Shape::Bare)["code"].clone();
+        assert_eq!(published(fault), "GRANT_DENIED");
+        assert_eq!(published(Code::ScopeViolation.into()), "SCOPE_VIOLATION");
     }
 
     #[test]

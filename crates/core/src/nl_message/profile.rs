@@ -1,4 +1,4 @@
-//! Where two texts of the protocol can't both be kept: which of them is (reference/nl.md, C-01 and C-02).
+//! Where two texts of the protocol can't both be kept: which of them is (reference/nl.md, C-01 to C-03).
 
 use serde::{Deserialize, Serialize};
 
@@ -8,10 +8,11 @@ use crate::action::Encoding;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Profile {
-    /// spec/nl-protocol-level2.md: `[REDACTED:name]`, and a grant's `max_uses: 0` is no limit.
+    /// spec/nl-protocol-level2.md: `[REDACTED:name]`, a grant's `max_uses: 0` is no limit, and what no grant covers is a
+    /// `SCOPE_VIOLATION`.
     #[default]
     Seed,
-    /// The published one: `[NL-REDACTED:name]`, and `max_uses: 0` is none at all.
+    /// The published one: `[NL-REDACTED:name]`, `max_uses: 0` is none at all, and what no grant covers is `GRANT_DENIED`.
     Final,
 }
 

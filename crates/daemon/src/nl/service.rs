@@ -211,7 +211,8 @@ impl NlService {
         let doing = tokio::spawn(async move {
             let mut rate = None;
             let done = Box::pin(service.dispatch(&presented, &message, &mut rate)).await;
-            let failed = |fault| Arc::new(not_let_in(&message, fault));
+            let profile = service.limits.profile;
+            let failed = |fault: NlFault| Arc::new(not_let_in(&message, fault.under(profile)));
             done.unwrap_or_else(failed).to(&message, rate)
         });
         // One message's panic is its own.

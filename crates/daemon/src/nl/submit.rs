@@ -288,6 +288,7 @@ impl NlService {
         match fault {
             None => Outcome::done(MessageType::ActionResponse, 200, body),
             Some(fault) => {
+                let fault = fault.under(self.limits.profile);
                 Outcome::failed(MessageType::ActionResponse, body, fault).of_begun(has_begun)
             }
         }

@@ -478,7 +478,13 @@ fn the_published_text_rules_where_the_operator_says_so() {
         { "door": "unix", "as": "helper", "action": shown },
         { "over": "http", "method": "GET", "path": "/.well-known/nl-protocol" },
         { "over": "http", "method": "GET", "path": "/nl/v1/health" },
+        { "over": "http", "action": { "type": "exec", "template": "true {{nl:other/KEY}}" } },
     ]));
+    let missing = &answers[4]["body"]["error"];
+    assert_eq!(
+        (&missing["code"], &missing["nl_code"]),
+        (&json!("GRANT_DENIED"), &json!("NL-E200"))
+    );
     assert_eq!(
         answers[0]["body"]["result"]["stdout"], "[NL-REDACTED:db/PASSWORD]\n",
         "{}",
