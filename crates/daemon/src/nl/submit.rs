@@ -18,7 +18,7 @@ use keyless_core::{
     nl_message::{MessageType, NlFault},
     threat::Band,
 };
-use keyless_vault::Vault;
+use keyless_vault::{Secret, Vault};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
@@ -461,22 +461,8 @@ impl NlService {
         course.warn_of_aliases(&handles);
         let (bait, real): (Vec<_>, Vec<_>) =
             secrets.iter().partition(|secret| secret.metadata.honeypot);
-        let (mut visible, mut dormant, mut beyond) = (Vec::new(), Vec::new(), Vec::new());
-        let now = Timestamp::now();
-        for secret in real {
-            let subject = subject(&self.vault, secret);
-            if !grants.index.names(grantee, kind, &subject, &categories) {
-                continue;
-            }
-            let covers = caller.covers(kind, std::slice::from_ref(&subject), &categories);
-            let is_shown = grants.index.shows(grantee, kind, (&subject, &categories), now);
-            let list = match (covers, is_shown) {
-                (Err(_), _) => &mut beyond,
-                (Ok(()), true) => &mut visible,
-                (Ok(()), false) => &mut dormant,
-            };
-            list.push(secret);
-        }
+        let asked = (&*grants.index, kind, &categories);
+        let [visible, dormant, beyond] = named_by_grants(&self.vault, caller, asked, real);
         // What lies beyond the bounds is not looked for at its source either.
         let within = |one: &&Handle| leaves_room_for(&self.vault, caller, one, &categories);
         let at_sources = places(&self.vault, handles.iter().filter(within)).await?;
@@ -631,6 +617,32 @@ impl From<Stopped> for NlFault {
     fn from(stopped: Stopped) -> Self {
         stopped.fault
     }
+}
+
+/// The secrets that grants name: those that they let be used now, those that they do not, and those beyond the bounds of who
+/// acts.
+fn named_by_grants<'s>(
+    vault: &Vault,
+    caller: &Caller,
+    (grants, kind, categories): (&GrantIndex, ActionType, &Categories),
+    secrets: Vec<&'s Secret>,
+) -> [Vec<&'s Secret>; 3] {
+    let (grantee, now) = (caller.grantee(), Timestamp::now());
+    let (mut visible, mut dormant, mut beyond) = (Vec::new(), Vec::new(), Vec::new());
+    for secret in secrets {
+        let subject = subject(vault, secret);
+        if !grants.names(grantee, kind, &subject, categories) {
+            continue;
+        }
+        let covers = caller.covers(kind, std::slice::from_ref(&subject), categories);
+        let list = match (covers, grants.shows(grantee, kind, (&subject, categories), now)) {
+            (Err(_), _) => &mut beyond,
+            (Ok(()), true) => &mut visible,
+            (Ok(()), false) => &mut dormant,
+        };
+        list.push(secret);
+    }
+    [visible, dormant, beyond]
 }
 
 /// Refuses what names bait and means none of what else is known.

@@ -86,12 +86,11 @@ impl OwnActions {
             ..ActionResponse::default()
         };
         let mut end = End::default();
-        let done = match &request.action.deed {
-            Deed::Delegate { .. } => Err(for_agents()),
-            _ => {
-                let done = self.attempt(request.action, &account, &mut end, &mut response).await;
-                done.map_err(NlFault::from)
-            }
+        let done = if matches!(request.action.deed, Deed::Delegate { .. }) {
+            Err(for_agents())
+        } else {
+            let done = self.attempt(request.action, &account, &mut end, &mut response).await;
+            done.map_err(NlFault::from)
         };
         if let Err(fault) = done {
             fail(&mut response, &fault);
