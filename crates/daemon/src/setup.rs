@@ -7,11 +7,13 @@
 mod aliases;
 mod carrying;
 mod document;
+mod elsewhere;
 mod import;
 mod manifest;
 mod mentions;
 mod names;
 mod propose;
+mod reuse;
 mod rewrite;
 mod scan;
 mod state;
@@ -20,6 +22,7 @@ mod values;
 pub use self::{
     aliases::{AliasUse, KnownPaths, aliases_in, carries_variables},
     carrying::{Login, uncarried},
+    elsewhere::values_elsewhere,
     import::{
         Composed, Going, Import, ImportRow, Leave, Leaving, Outcome, Overruled, Wish, is_document,
     },

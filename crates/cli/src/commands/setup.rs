@@ -3,9 +3,15 @@
 
 mod provision;
 
-use std::{borrow::Cow, collections::BTreeSet, io, path::PathBuf, process::ExitCode};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+    io,
+    path::PathBuf,
+    process::ExitCode,
+};
 
-use keyless_core::Error;
+use keyless_core::{Error, SecretPath};
 use keyless_daemon::{
     AgreedBy, Places, counted,
     doctor::{Check, CheckState},
@@ -14,7 +20,7 @@ use keyless_daemon::{
         Existing, Judged, Proposer, Scan, SetupState, Step, StepStatus, is_taken_from, scan,
         write_manifest,
     },
-    vault::Providers,
+    vault::{Manifest, Providers},
 };
 use serde_json::{Value, json};
 
@@ -52,6 +58,13 @@ struct Came {
     status: StepStatus,
     summary: String,
     data: Value,
+}
+
+/// What is used of the store by names alone, with its variables, and all that has a value there.
+#[derive(Default)]
+struct Reuse {
+    paths: BTreeMap<SecretPath, Vec<String>>,
+    stored: BTreeSet<SecretPath>,
 }
 
 /// Whose word a manifest is: one that this setting up wrote is changed by it too.
@@ -98,18 +111,23 @@ impl<'u> Setup<'u> {
             Step::Doctor
         };
         let manifest_is_over = state.is_over(Step::Manifest);
-        let found = scan(&self.root, proposer);
+        let mut found = scan(&self.root, proposer);
+        let reuse = if manifest_is_over || self.keeps_manifest() {
+            Reuse::default()
+        } else {
+            self.reuse(&found).await
+        };
         let mut status = ExitCode::SUCCESS;
         for step in [Step::Scan, Step::Propose, Step::Manifest, Step::Provision, Step::Doctor] {
-            let tell = |came: &Came| {
+            let tell = |found: &Scan, came: &Came| {
                 if step == last {
-                    self.warn_of_raw(&found);
+                    self.warn_of_raw(found);
                 }
                 self.tell(step, came);
             };
             let before_manifest = matches!(step, Step::Scan | Step::Propose) && manifest_is_over;
             if before_manifest || (step != Step::Doctor && state.is_over(step)) {
-                tell(&Came::skipped("was done before"));
+                tell(&found, &Came::skipped("was done before"));
                 if step == last {
                     break;
                 }
@@ -120,8 +138,8 @@ impl<'u> Setup<'u> {
             }
             let is_ours = state.is_done(Step::Manifest);
             let manifest = if is_ours { Written::BySetup } else { Written::ByOthers };
-            let came = self.step(step, &found, proposer, manifest).await?;
-            tell(&came);
+            let came = self.step(step, &mut found, &reuse, proposer, manifest).await?;
+            tell(&found, &came);
             if !self.args.scan_only {
                 state.note(step, came.status)?;
             }
@@ -152,24 +170,67 @@ impl<'u> Setup<'u> {
     async fn step(
         &self,
         step: Step,
-        found: &Scan,
+        found: &mut Scan,
+        reuse: &Reuse,
         proposer: &Proposer<'_>,
         manifest: Written,
     ) -> Result<Came, Error> {
         match step {
             Step::Scan => Ok(scanned(found)),
-            Step::Propose => Ok(self.proposed(found, proposer)),
-            Step::Manifest => self.manifest(found),
+            Step::Propose => Ok(self.proposed(found, reuse, proposer)),
+            Step::Manifest => self.manifest(found, reuse, proposer),
             Step::Provision => Box::pin(provision::run(self, found, manifest)).await,
             Step::Doctor => self.examined().await,
         }
     }
 
-    fn proposed(&self, found: &Scan, proposer: &Proposer<'_>) -> Came {
+    /// Whether a manifest is there that stays.
+    fn keeps_manifest(&self) -> bool {
+        !self.args.force && self.manifest_place().exists()
+    }
+
+    fn manifest_place(&self) -> PathBuf {
+        self.root.join(".keyless/secrets.toml")
+    }
+
+    /// Whether somebody is asked about what is proposed.
+    fn asks(&self) -> bool {
+        !(self.args.yes || self.args.scan_only || self.args.write_manifest)
+    }
+
+    /// What the project would use of the store by its names alone; without a store nothing.
+    async fn reuse(&self, found: &Scan) -> Reuse {
+        let Ok(store) = keyless_daemon::open_store(&self.places).await else {
+            return Reuse::default();
+        };
+        let stored = keyless_daemon::list_secrets(&store).await.unwrap_or_default();
+        let stored: BTreeSet<SecretPath> =
+            stored.into_iter().filter(|one| !one.lacks_value()).map(|one| one.path).collect();
+        let before = Manifest::load(&self.root).unwrap_or_default();
+        Reuse { paths: found.reused(&stored, |path| before.declares(path)), stored }
+    }
+
+    /// Where nobody is asked it is told: it may be meant.
+    fn warn_of_reuse(&self, reuse: &Reuse, proposer: &Proposer<'_>) {
+        for (path, names) in &reuse.paths {
+            let own = proposer.own_path(path, &reuse.stored);
+            let own = own.as_ref().map_or("PATH", SecretPath::as_str);
+            self.ui.warn(format!(
+                "{} uses what is stored already: {path}, of which no file here has the value. Next: nothing, if that is \
+                 meant; else declare {own} in .keyless/secrets.toml in its place, and keyless secret add {own}",
+                names.join(", ")
+            ));
+        }
+    }
+
+    fn proposed(&self, found: &Scan, reuse: &Reuse, proposer: &Proposer<'_>) -> Came {
         let rows: Vec<Vec<String>> =
-            found.variables.iter().map(|(name, one)| cells(name, &one.judged)).collect();
+            found.variables.iter().map(|(name, one)| cells(name, &one.judged, reuse)).collect();
         if !rows.is_empty() {
             self.ui.line(table(&["VARIABLE", "PATH", "FOR"], &rows).trim_end());
+        }
+        if !self.asks() {
+            self.warn_of_reuse(reuse, proposer);
         }
         // Otherwise the last step tells it.
         if self.args.scan_only || found.secrets() == 0 {
@@ -184,6 +245,7 @@ impl<'u> Setup<'u> {
             Judged::Secret(proposal) => json!({
                 "variable": name, "path": proposal.path, "pattern": proposal.pattern, "to": proposal.to,
                 "locations": proposer.metadata(proposal, &[]).egress.map(|rule| rule.locations),
+                "uses_stored": reuse.paths.contains_key(&proposal.path),
                 "used_in": texts(&one.used_in),
             }),
             Judged::Skip(why) => {
@@ -197,10 +259,15 @@ impl<'u> Setup<'u> {
         )
     }
 
-    fn manifest(&self, found: &Scan) -> Result<Came, Error> {
+    fn manifest(
+        &self,
+        found: &mut Scan,
+        reuse: &Reuse,
+        proposer: &Proposer<'_>,
+    ) -> Result<Came, Error> {
         let existing = if self.args.force { Existing::Replace } else { Existing::Keep };
-        let place = self.root.join(".keyless/secrets.toml");
-        if place.exists() && existing == Existing::Keep {
+        let place = self.manifest_place();
+        if self.keeps_manifest() {
             return Ok(Came::skipped("there is one already; --force replaces it"));
         }
         if found.secrets() == 0 {
@@ -211,6 +278,20 @@ impl<'u> Setup<'u> {
             && !prompt::confirm(&format!("Write {}?", place.display()))?
         {
             return Ok(Came::skipped("was not wanted"));
+        }
+        if self.asks() {
+            for (path, names) in &reuse.paths {
+                let question = format!(
+                    "{path} is stored already, and nothing here but a name ({}) leads to it. Is its value this project's \
+                     too?",
+                    names.join(", ")
+                );
+                if !prompt::confirm(&question)?
+                    && let Some(own) = found.give_own_path(path, &reuse.stored, proposer)
+                {
+                    self.ui.line(&format!("{} goes to {own}", names.join(", ")));
+                }
+            }
         }
         let file = write_manifest(&self.root, found, existing)?;
         Ok(Came::done(
@@ -321,11 +402,13 @@ fn texts(places: &BTreeSet<PathBuf>) -> Vec<Cow<'_, str>> {
     places.iter().map(|place| place.to_string_lossy()).collect()
 }
 
-fn cells(name: &str, judged: &Judged) -> Vec<String> {
+fn cells(name: &str, judged: &Judged, reuse: &Reuse) -> Vec<String> {
     match judged {
         Judged::Secret(proposal) => {
-            let service = proposal.service.clone().unwrap_or_default();
-            vec![name.to_owned(), proposal.path.to_string(), service]
+            let stored = reuse.paths.contains_key(&proposal.path);
+            let stored = stored.then(|| "uses what is stored already".to_owned());
+            let words: Vec<String> = proposal.service.clone().into_iter().chain(stored).collect();
+            vec![name.to_owned(), proposal.path.to_string(), words.join("; ")]
         }
         Judged::Skip(why) => vec![name.to_owned(), String::new(), format!("({why})")],
     }

@@ -342,6 +342,95 @@ fn a_second_project_gets_a_path_of_its_own_for_its_own_value() {
     assert_eq!(github.requests()[1].header("x"), Some(third.as_str().into()));
 }
 
+/// A project with these files beside another one, whose value for Stripe is stored.
+fn beside_another(world: &World, files: &[(&str, String)]) -> String {
+    let shops = format!("sk_live_{}", "Hb7Qw2Zk9vT1rXLmN5pYc3sD");
+    world.home.write("operator/shop/.env", format!("STRIPE_SECRET_KEY={shops}\n")).unwrap();
+    let shop = world.operator_file("shop");
+    world.keyless(&["setup", "--root", shop.to_str().unwrap(), "--yes"]).run().ok();
+    for (file, text) in files {
+        world.home.write(&format!("operator/work/{file}"), text).unwrap();
+    }
+    shops
+}
+
+/// Wherever a value stands that setting up reads: it is compared with what the vault has, and never given up for it.
+#[test]
+fn a_value_in_a_file_from_which_none_is_taken_is_no_other_projects() {
+    let own = format!("sk_live_{}", "Zk3v9QwT1rXb7LmN5pYc2HsD");
+    let client = r#"{"mcpServers": {"x": {"env": {"STRIPE_SECRET_KEY": "VALUE"}}}}"#;
+    let compose = "services:\n  web:\n    environment:\n      STRIPE_SECRET_KEY: VALUE\n";
+    let dockerfile = "FROM node\nENV STRIPE_SECRET_KEY=VALUE\n";
+    for (file, text) in
+        [("compose.yaml", compose), (".mcp.json", client), ("Dockerfile", dockerfile)]
+    {
+        let world = World::with_store();
+        let shops = beside_another(&world, &[(file, text.replace("VALUE", &own))]);
+        let seen = set_up(&world, &[]);
+        let missing = "1 value is missing: keyless secret add work/stripe/secret-key";
+        assert!(seen.exits(1).text().contains(missing), "{file}: {}", seen.text());
+        let told = format!(
+            "STRIPE_SECRET_KEY goes to work/stripe/secret-key: team/stripe/secret-key holds another value than {file}"
+        );
+        assert!(seen.errors().contains(&told), "{file}: {}", seen.errors());
+        let manifest = world.operator_file("work/.keyless/secrets.toml");
+        let text_of_manifest = fs::read_to_string(&manifest).unwrap();
+        assert!(!text_of_manifest.contains("team/"), "{text_of_manifest}");
+
+        // A manifest that setting up did not write is nobody's to change: said, and no success.
+        let theirs = "required = [\"team/stripe/secret-key\"]\n";
+        fs::write(&manifest, theirs).unwrap();
+        let seen = set_up(&world, &[]);
+        assert!(!seen.exits(1).text().contains("every value is there"), "{}", seen.text());
+        let told = "team/stripe/secret-key holds another value, which keyless run uses";
+        assert!(seen.errors().contains(told), "{file}: {}", seen.errors());
+        assert_eq!(fs::read_to_string(&manifest).unwrap(), theirs);
+
+        // The same value is the project's own, and nothing is said of it.
+        let place = world.operator_file("work").join(file);
+        fs::write(place, text.replace("VALUE", &shops)).unwrap();
+        let seen = set_up(&world, &["--force"]);
+        assert!(seen.ok().contains("every value is there"), "{}", seen.text());
+        assert!(!seen.errors().contains("stored already"), "{}", seen.errors());
+    }
+}
+
+/// A name alone may mean what is stored, and may not: it is told, and asked where somebody is.
+#[test]
+fn what_is_stored_is_used_by_a_name_alone_only_with_a_word() {
+    let named = [("app.js", "const key = process.env.STRIPE_SECRET_KEY;\n".to_owned())];
+    let world = World::with_store();
+    beside_another(&world, &named);
+    let seen = setup(&world, &["--yes"]);
+    let lines = seen.exits(0).text().to_owned();
+    let propose: Value = serde_json::from_str(lines.lines().nth(1).unwrap()).unwrap();
+    assert_eq!(propose["data"]["variables"][0]["uses_stored"], true, "{propose}");
+    let told = "STRIPE_SECRET_KEY uses what is stored already: team/stripe/secret-key";
+    assert!(propose["warnings"][0].as_str().unwrap().contains(told), "{propose}");
+    // Once it is declared it is the project's own word.
+    assert!(!setup(&world, &["--yes", "--force"]).text().contains("stored already"));
+
+    let skipped = "expect('(not shown; empty skips): '); say('\\n'); finish(code=1)";
+    for (answer, declared, end) in [
+        ("y", "team/stripe/secret-key", "finish(code=0)"),
+        ("n", "work/stripe/secret-key", skipped),
+    ] {
+        let world = World::with_store();
+        beside_another(&world, &named);
+        let root = world.operator_file("work");
+        at_a_terminal(
+            &world,
+            world.keyless(&["setup", "--root", root.to_str().unwrap()]),
+            &format!(
+                "expect('Stripe; uses what is stored already'); expect('secrets.toml? [y/N]'); say('y\\n')\n\
+                 expect('project\\'s too? [y/N]'); say('{answer}\\n')\n{end}"
+            ),
+        );
+        let manifest = fs::read_to_string(root.join(".keyless/secrets.toml")).unwrap();
+        assert!(manifest.contains(&format!("required = [\n    {declared:?},\n]")), "{manifest}");
+    }
+}
+
 /// What a shell or docker compose makes of a line is not what stands there: it stays, and that is said.
 #[test]
 fn a_value_that_its_readers_put_together_stays_and_is_named() {

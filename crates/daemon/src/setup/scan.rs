@@ -11,18 +11,17 @@ use std::{
 };
 
 use keyless_vault::{PlainFile, Weakness, read_dotenv};
-use serde_json::Value;
 use zeroize::Zeroizing;
 
 use super::{
     carrying::uncarried_as,
-    mentions, names,
+    elsewhere, mentions, names,
     propose::{Judged, Proposal, Proposer, stands_for_another},
     values,
 };
 
 /// Larger files are data.
-const MAX_FILE: usize = 1024 * 1024;
+pub(super) const MAX_FILE: usize = 1024 * 1024;
 /// What is said of a file that is none or holds data, beside one that can't be read.
 const NO_TEXT: [io::ErrorKind; 4] = [
     io::ErrorKind::FileTooLarge,
@@ -64,6 +63,10 @@ pub struct Scan {
     pub uncarried: BTreeMap<PathBuf, BTreeSet<String>>,
     /// Files with raw values that are not taken in, and where in them: the variable, or the line.
     pub raw: BTreeMap<PathBuf, BTreeSet<String>>,
+    /// Files from which nothing is taken, and the variables that have a secret's value there.
+    pub elsewhere: BTreeMap<PathBuf, BTreeSet<String>>,
+    /// Variables of which a file here has a value that can be compared with the vault's.
+    pub valued: BTreeSet<String>,
     /// How many files were looked at.
     pub files: usize,
     /// Whether there were more files than are looked at.
@@ -229,12 +232,24 @@ impl Looking<'_> {
         };
         let literals = mentions::literals(name, text).into_iter().filter(is_raw);
         let mut places: BTreeSet<String> = literals.map(|(name, _)| name).collect();
+        self.elsewhere(path, text);
         let lines = text.lines().enumerate().filter(|(_, line)| self.proposer.finds_in(line));
         places.extend(lines.map(|(index, line)| {
             mentions::first_name(line).unwrap_or_else(|| format!("line {}", index + 1))
         }));
         if !places.is_empty() {
             self.left(path).extend(places);
+        }
+    }
+
+    fn elsewhere(&mut self, path: &Path, text: &str) {
+        let names: BTreeSet<String> = elsewhere::values(path, text, self.proposer)
+            .into_iter()
+            .map(|(name, _)| name)
+            .collect();
+        if !names.is_empty() {
+            self.found.valued.extend(names.iter().cloned());
+            self.found.elsewhere.insert(path.to_owned(), names);
         }
     }
 
@@ -281,21 +296,18 @@ impl Looking<'_> {
             let names = self.found.uncarried.entry(path.to_owned()).or_default();
             names.insert(proposal.variable.clone());
         }
+        self.found.valued.insert(proposal.variable.clone());
         self.held.entry(path.to_owned()).or_default().push(proposal);
     }
 
-    /// `{"mcpServers": {"x": {"env": {"NAME": "value"}}}}`, under whatever key the servers stand.
     fn client(&mut self, path: &Path) {
         let Some(text) = self.read(path) else { return };
-        let Ok(settings) = serde_json::from_str::<Value>(&text) else { return };
+        let Some(variables) = elsewhere::of_client(&text) else { return };
         self.found.files += 1;
-        let servers =
-            settings.as_object().into_iter().flatten().filter_map(|(_, value)| value.as_object());
-        let envs = servers.flatten().filter_map(|(_, server)| server.get("env")?.as_object());
-        for (name, value) in envs.flatten() {
-            let value = Zeroizing::new(value.as_str().unwrap_or_default().to_owned());
-            self.value(name, &value, path);
+        for (name, value) in variables {
+            self.value(&name, &value, path);
         }
+        self.elsewhere(path, &text);
     }
 
     /// A variable and what it holds here.

@@ -9,7 +9,10 @@ use std::{
 use keyless_core::{Code, Destination, EgressRule, Error, SecretPath};
 use keyless_daemon::{
     AgreedBy, Operator, ci, counted, manifest_of, places_at, places_in_words, read_destinations,
-    setup::{Import, ImportRow, Judged, Login, Outcome, Proposal, Proposer, Scan, Wish, uncarried},
+    setup::{
+        Going, Import, ImportRow, Judged, Login, Outcome, Proposal, Proposer, Scan, Wish,
+        uncarried, values_elsewhere,
+    },
     vault::{Inventory, Manifest, Metadata, Providers, Row},
 };
 use serde_json::json;
@@ -63,7 +66,8 @@ pub(super) async fn run(setup: &Setup<'_>, found: &Scan, manifest: Written) -> R
         return Ok(Came::failed(summary.to_owned(), json!({})));
     }
     let missing = missing(setup).await?;
-    if missing.is_empty() && found.held_in.is_empty() {
+    let elsewhere = is_any_elsewhere_stored(setup, found).await?;
+    if missing.is_empty() && found.held_in.is_empty() && !elsewhere {
         return Ok(Came::done(
             "every value is there".to_owned(),
             json!({ "imported": 0, "missing": [] }),
@@ -82,6 +86,9 @@ pub(super) async fn run(setup: &Setup<'_>, found: &Scan, manifest: Written) -> R
     let mut taking = Taking { declared, ..Taking::default() };
     for file in &found.held_in {
         from_file(setup, file, &operator, proposer, manifest, &mut taking).await?;
+    }
+    for file in found.elsewhere.keys() {
+        compare_elsewhere(setup, file, &operator, proposer, manifest, &mut taking).await?;
     }
     let mut missing = self::missing(setup).await?;
     if !setup.args.yes && io::stdin().is_terminal() {
@@ -179,7 +186,8 @@ async fn from_file(
         setup.ui.line(&format!("{}:", file.display()));
         setup.ui.line(import::words(&read).trim_end());
         if !prompt::confirm(&import::question(&read, file, leave))? {
-            return Ok(());
+            // The path that was proposed is another's all the same.
+            return taking.note_moved(setup, &moved);
         }
     }
     read.keep(operator, proposer).await;
@@ -196,7 +204,82 @@ async fn from_file(
     Ok(())
 }
 
+/// Whether the store has a value of what the project declares for a variable that also has one in a file of it from which
+/// nothing is taken.
+async fn is_any_elsewhere_stored(setup: &Setup<'_>, found: &Scan) -> Result<bool, Error> {
+    if found.elsewhere.is_empty() {
+        return Ok(false);
+    }
+    let store = keyless_daemon::open_store(&setup.places).await?;
+    let inventory = keyless_daemon::project_inventory(&setup.places, &store, &setup.root).await?;
+    let is_there = |row: &Row| {
+        let name = row.env.as_ref().map_or("", |name| name.as_str());
+        row.has_value() && found.elsewhere.values().any(|names| names.contains(name))
+    };
+    Ok(inventory.rows.values().any(is_there))
+}
+
+/// Compares a file's values with what the project's sessions would get, as [`from_file`] does, and takes none of them in.
+async fn compare_elsewhere(
+    setup: &Setup<'_>,
+    file: &Path,
+    operator: &Operator,
+    proposer: &Proposer<'_>,
+    manifest: Written,
+    taking: &mut Taking,
+) -> Result<(), Error> {
+    let wish = Wish { declared: taking.declared.clone(), ..Wish::default() };
+    let values = values_elsewhere(file, proposer).into_iter();
+    let values = values.filter(|(name, _)| taking.declared.contains_key(name));
+    let values = values.map(|(name, mut value)| (name, std::mem::take(&mut *value)));
+    let mut read = Import::of_variables(values, &wish, proposer);
+    read.compare(operator, proposer).await?;
+    let file = file.strip_prefix(&setup.root).unwrap_or(file).display();
+    let may_move = |path: &SecretPath| manifest == Written::BySetup && !taking.kept.contains(path);
+    let moved = read.move_aside(may_move);
+    for (variable, before, path) in &moved {
+        setup.ui.warn(format!(
+            "{variable} goes to {path}: {before} holds another value than {file}, from which nothing is taken"
+        ));
+    }
+    taking.note_moved(setup, &moved)?;
+    for row in read.rows() {
+        let Some(Proposal { path, .. }) = &row.proposal else { continue };
+        match row.outcome {
+            Outcome::Present => {
+                taking.kept.insert(path.clone());
+            }
+            // Of a value in a `.env` file that differs from this one, that file's counts.
+            Outcome::Taken if !taking.kept.contains(path) => {
+                taking.is_another_value_used = true;
+                let own = row.instead.as_ref().map_or("PATH", SecretPath::as_str);
+                taking.left.push(format!(
+                    "{} stays in {file}: {path} holds another value, which keyless run uses. Next: declare {own} in \
+                     .keyless/secrets.toml in its place and keyless secret add {own}, or keyless secret rotate {path} \
+                     where this is its new one",
+                    row.variable
+                ));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
 impl Taking {
+    /// Declares the paths that were `moved` though nothing was put there.
+    fn note_moved(
+        &mut self,
+        setup: &Setup<'_>,
+        moved: &[(String, SecretPath, SecretPath)],
+    ) -> Result<(), Error> {
+        for (variable, before, path) in moved {
+            keyless_daemon::declare_instead(&setup.root, before, path)?;
+            self.declared.insert(variable.clone(), path.clone());
+        }
+        Ok(())
+    }
+
     /// Notes where the values of a file are now, and declares the paths that were `moved`: before the file changes.
     fn note_kept(
         &mut self,
