@@ -99,7 +99,8 @@ impl Inventory {
         for (path, required) in required.chain(optional) {
             let stored = secrets.binary_search_by(|secret| secret.path.cmp(path)).ok();
             let known = Known::of(path, manifest, index, stored.map(|at| &secrets[at]));
-            let row = inventory.row(path, manifest, &known, unread.contains(path));
+            let unread = inventory.is_any_unread() || unread.contains(path);
+            let row = inventory.row(path, manifest, &known, unread);
             inventory.rows.insert(path.clone(), Row { required, ..row });
         }
         inventory.warn_of_undeclared(manifest);
@@ -115,7 +116,7 @@ impl Inventory {
     ) -> Self {
         let mut inventory = Self::faulty(manifest, index);
         if manifest.declares(path) {
-            let unread = inventory.fault_of(path).is_some();
+            let unread = inventory.is_any_unread() || inventory.fault_of(path).is_some();
             let known = Known::of(path, manifest, index, secret);
             let row = inventory.row(path, manifest, &known, unread);
             let required = manifest.required.contains(path);
@@ -188,13 +189,18 @@ impl Inventory {
         }
     }
 
+    /// Whether something can't be read that may be about any secret.
+    fn is_any_unread(&self) -> bool {
+        self.faults.iter().any(|fault| fault.of_any)
+    }
+
     fn fault_of(&self, path: &SecretPath) -> Option<&Fault> {
         self.faults.iter().find(|fault| fault.path.as_ref() == Some(path))
     }
 
     fn warn(&mut self, place: &str, path: &SecretPath, why: Vec<String>) {
         let file = InventoryFile::Manifest;
-        let warning = |why| Fault { file, place: place.to_owned(), path: Some(path.clone()), why };
+        let warning = |why| Fault::of(file, place.to_owned(), path.clone(), why);
         self.warnings.extend(why.into_iter().map(warning));
     }
 

@@ -5,13 +5,16 @@ use std::{net::SocketAddr, path::PathBuf, process::ExitCode, sync::Arc};
 
 use keyless_core::{Code, Error, SafeText};
 use keyless_daemon::{
-    AgentClient, Identity, NlClient, Places, ToolSession, http_credential,
+    AgentClient, Identity, NlClient, Places, ToolSession, http_credential, manifest_of,
     mcp::{Credential, HTTP_PATH, Server, Toolset, refuse_others, serve_http, serve_stdio},
 };
 use keyless_pack::Request;
 use tokio::net::TcpListener;
 
-use super::pack::tools::{self, PackTools};
+use super::{
+    pack::tools::{self, PackTools},
+    run::warn_of_unread,
+};
 use crate::{
     args::{McpArgs, ToolsetWord},
     ui::Ui,
@@ -20,23 +23,23 @@ use crate::{
 pub(super) async fn run(ui: &Ui, args: McpArgs) -> Result<ExitCode, Error> {
     match (args.http, args.toolset.as_slice()) {
         (Some(address), toolsets) => {
-            over_http(ui, server(toolsets)?, address, args.credential_file).await?;
+            over_http(ui, server(ui, toolsets)?, address, args.credential_file).await?;
         }
         (None, [ToolsetWord::Pack]) => tools::serve(Request::default()).await?,
-        (None, toolsets) => serve_stdio(server(toolsets)?).await?,
+        (None, toolsets) => serve_stdio(server(ui, toolsets)?).await?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn server(toolsets: &[ToolsetWord]) -> Result<Server, Error> {
+fn server(ui: &Ui, toolsets: &[ToolsetWord]) -> Result<Server, Error> {
     // One agent, whatever it calls: what a person allows one of its tools counts for all.
     let session = ToolSession::default();
-    let mut toolsets = toolsets.iter().map(|toolset| served(*toolset, &session));
+    let mut toolsets = toolsets.iter().map(|toolset| served(ui, *toolset, &session));
     let first = toolsets.next().ok_or(Code::Usage)??;
     toolsets.try_fold(Server::new(first), |server, other| Ok(server.and(other?)))
 }
 
-fn served(toolset: ToolsetWord, session: &ToolSession) -> Result<Toolset, Error> {
+fn served(ui: &Ui, toolset: ToolsetWord, session: &ToolSession) -> Result<Toolset, Error> {
     let places = Places::from_environment()?;
     match toolset {
         ToolsetWord::Nl => {
@@ -50,6 +53,9 @@ fn served(toolset: ToolsetWord, session: &ToolSession) -> Result<Toolset, Error>
                 let words = SafeText::words("the current directory: ").and(error.kind());
                 Error::with(Code::PathUnusable, words)
             })?;
+            // What can't be read as a whole is told to who asks.
+            let manifest = manifest_of(&folder).unwrap_or_default();
+            warn_of_unread(ui, &places, manifest.as_deref());
             let client = AgentClient::new(places.tools_socket(), folder, session.clone());
             Ok(Toolset::Secrets(Arc::new(client)))
         }

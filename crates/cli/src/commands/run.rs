@@ -13,7 +13,7 @@ use keyless_daemon::{
     SessionHandle, Wanted, absolute_paths,
     ci::{self, CiSession},
     manifest_of,
-    vault::{Manifest, SecretsFile},
+    vault::{IndexFile, Manifest, SecretsFile},
 };
 
 use super::{config, have_agreed, open_store, opened_vault, other_version};
@@ -42,7 +42,7 @@ pub(super) async fn run(ui: &Ui, args: RunArgs) -> Result<ExitCode, Error> {
     }
     let hide = absolute_paths(args.hide.iter().map(PathBuf::as_path));
     let (session, home) = if ci::is_on() {
-        let opened = open_ci_session(&places, &args, &wanted).await?;
+        let opened = open_ci_session(ui, &places, &args, &wanted).await?;
         (SessionHandle::Local(opened.session, None), Some(opened.home))
     } else {
         (open_session(ui, &places, &args, &wanted, &hide).await?, None)
@@ -132,12 +132,14 @@ async fn run_inside(args: &RunArgs) -> Result<Infallible, Error> {
 
 /// A session over this environment alone.
 async fn open_ci_session(
+    ui: &Ui,
     places: &Places,
     args: &RunArgs,
     wanted: &Wanted,
 ) -> Result<CiSession, Error> {
     let here = std::env::current_dir().ok();
     let manifest = here.map(|here| manifest_of(&here)).transpose()?.flatten();
+    warn_of_unread(ui, places, manifest.as_deref());
     let config = config(places, &args.routes)?;
     ci::open_session(places, &config, wanted, manifest.as_deref()).await
 }
@@ -156,7 +158,7 @@ async fn open_session(
         Wanted::Nothing => None,
         _ => std::env::current_dir().ok().map(|here| manifest_of(&here)).transpose()?.flatten(),
     };
-    warn_of_unread(ui, manifest.as_deref());
+    warn_of_unread(ui, places, manifest.as_deref());
     if factor_file.is_none() && !routed && *wanted != Wanted::Nothing {
         match keyless_daemon::open_remote_session(
             &places.agent_socket(),
@@ -255,12 +257,18 @@ fn warn_of_covers(ui: &Ui, hide: &[PathBuf], show: &[PathBuf], own: &[PathBuf]) 
     }
 }
 
-/// A project's words that can't be read may have asked for a person, so one is asked.
-fn warn_of_unread(ui: &Ui, manifest: Option<&str>) {
-    // A manifest that is no TOML opens no session, which says why.
-    let faults = manifest.and_then(|text| Manifest::parse(text).ok()).unwrap_or_default().faults;
-    for fault in faults.iter().filter(|fault| fault.path.is_some()) {
-        ui.warn(format!(".keyless/secrets.toml: {fault}; a person is asked at each use"));
+/// Words of the project and of the operator's index that can't be read: what may have asked for a person does.
+pub(super) fn warn_of_unread(ui: &Ui, places: &Places, manifest: Option<&str>) {
+    // One that is no TOML opens no session, which says why.
+    let manifest = manifest.and_then(|text| Manifest::parse(text).ok()).unwrap_or_default();
+    let index = IndexFile::load(&places.index_file()).unwrap_or_default();
+    for fault in index.faults.iter().chain(&manifest.faults) {
+        let asks = match (fault.of_any, &fault.path) {
+            (true, _) => "; a person is asked at each use of any secret",
+            (false, Some(_)) => "; a person is asked at each use",
+            (false, None) => "",
+        };
+        ui.warn(format!("{fault}{asks}"));
     }
 }
 

@@ -39,6 +39,29 @@ fn what_is_needed_and_there_is_told_by_path() {
     assert!(text.exits(1).text().contains("expired"), "{}", text.text());
 }
 
+/// What a slip in a word says is not passed over: whoever uses the project's secrets is told, and a person is asked.
+#[test]
+fn a_misspelt_word_of_a_manifest_is_told_and_asks_a_person() {
+    let world = World::with_token();
+    world.declares(format!(
+        "required = [{TOKEN:?}]\n[override.{TOKEN:?}]\napprove_on_use = \"per-call\"\n"
+    ));
+    let told = format!(
+        ".keyless/secrets.toml: override.{TOKEN:?}: is unknown (did you mean overrides?); there are required, optional, \
+         overrides, secret; a person is asked at each use"
+    );
+    let seen = world.agent(&["true"]).run();
+    seen.ok();
+    assert!(seen.errors().contains(&format!("warning: {told}")), "{}", seen.errors());
+    let seen = world.keyless(&["mcp"]).without_passphrase().stdin("").run();
+    assert!(seen.errors().contains(&told), "{}", seen.errors());
+    let seen = world.keyless(&["secret", "validate", "--json"]).run();
+    let row = &seen.exits(1).json()["data"]["secrets"][0];
+    assert_eq!(row["approve_on_use"], "per-call", "{row}");
+    let seen = world.keyless(&["--ci", "run", "--", "true"]).env(VARIABLE, "x").run();
+    assert!(seen.errors().contains(&told), "{}", seen.errors());
+}
+
 #[test]
 fn no_manifest_and_a_broken_one_are_told() {
     let world = World::with_store();

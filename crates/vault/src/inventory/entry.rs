@@ -55,6 +55,8 @@ pub struct Fault {
     pub place: String,
     /// The path of which something is said that can't be read, if it is one.
     pub path: Option<SecretPath>,
+    /// Whether it may have asked for more caution with secrets that can't be told.
+    pub of_any: bool,
     /// Why, as a fragment of a sentence.
     pub why: String,
 }
@@ -158,6 +160,23 @@ impl Override {
     }
 }
 
+impl Fault {
+    /// What is said of `path` there can't be used.
+    pub(super) fn of(file: InventoryFile, place: String, path: SecretPath, why: String) -> Self {
+        Self { path: Some(path), ..Self::of_none(file, place, why) }
+    }
+
+    /// What stands there can't be used, and asked for no caution.
+    pub(super) fn of_none(file: InventoryFile, place: String, why: String) -> Self {
+        Self { file, place, path: None, of_any: false, why }
+    }
+
+    /// Whether it may have asked for a person, so that one is asked.
+    pub fn asks(&self) -> bool {
+        self.of_any || self.path.is_some()
+    }
+}
+
 /// Reads a table of tables by path; what can't be read is told and left out.
 pub(super) fn by_path<T>(
     file: InventoryFile,
@@ -172,7 +191,7 @@ pub(super) fn by_path<T>(
         Some(Value::Table(entries)) => entries,
         Some(_) => {
             let why = "is not a table of secrets".to_owned();
-            faults.push(Fault { file, place: section.to_owned(), path: None, why });
+            faults.push(Fault { of_any: true, ..Fault::of_none(file, section.to_owned(), why) });
             &empty
         }
     };
@@ -180,10 +199,10 @@ pub(super) fn by_path<T>(
     for (text, value) in entries {
         let place = format!("{section}.{text:?}");
         match SecretPath::parse(text) {
-            Err(error) => faults.push(Fault { file, place, path: None, why: error.to_string() }),
+            Err(error) => faults.push(Fault::of_none(file, place, error.to_string())),
             Ok(path) => match read(value) {
                 Ok(entry) => all.push((path, entry)),
-                Err(why) => faults.push(Fault { file, place, path: Some(path), why }),
+                Err(why) => faults.push(Fault::of(file, place, path, why)),
             },
         }
     }

@@ -15,6 +15,9 @@ use toml::{Table, Value};
 use super::entry::{Entry, Fault, InventoryFile, Override, by_path};
 use crate::{plain_file::PlainFile, toml_fault};
 
+/// By how many letters a word may be off that was meant to be one of ours.
+const SLIP: usize = 2;
+
 /// What a project says of the secrets that it uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Manifest {
@@ -91,7 +94,7 @@ impl Manifest {
             if optional.remove(path) {
                 let why = "is required as well; one of the two lists is enough".to_owned();
                 let place = format!("optional {:?}", path.as_str());
-                faults.push(Fault { file, place, path: None, why });
+                faults.push(Fault::of_none(file, place, why));
             }
         }
         let secrets = by_path(file, "secret", table.get("secret"), Entry::read, &mut faults);
@@ -102,8 +105,11 @@ impl Manifest {
         for (path, _) in &secrets {
             if overrides.remove(path).is_some() {
                 let place = format!("overrides.{:?}", path.as_str());
-                let why = "the project has a secret of that path itself".to_owned();
-                faults.push(Fault { file, place, path: Some(path.clone()), why });
+                let why = format!(
+                    "the project has a secret of that path itself: these lines belong under [secret.{:?}]",
+                    path.as_str()
+                );
+                faults.push(Fault::of(file, place, path.clone(), why));
             }
         }
         Ok(Self { required, optional, overrides, secrets: secrets.into_iter().collect(), faults })
@@ -155,10 +161,38 @@ fn table(text: &str) -> Result<Table, String> {
     text.parse::<Table>().map_err(|error| toml_fault(text, &error))
 }
 
+/// What stands under no word of ours may have been a tightening: of the paths that it names, or of any secret where it names none.
 fn unknown_keys(file: InventoryFile, table: &Table, known: &[&str]) -> Vec<Fault> {
-    let unknown = table.keys().filter(|key| !known.contains(&key.as_str()));
-    let why = format!("is unknown; there are {}", known.join(", "));
-    unknown.map(|key| Fault { file, place: key.clone(), path: None, why: why.clone() }).collect()
+    let mut faults = Vec::new();
+    for (key, value) in table.iter().filter(|(key, _)| !known.contains(&key.as_str())) {
+        let nearest = known.iter().filter(|word| strsim::osa_distance(key, word) <= SLIP);
+        let nearest = nearest.min_by_key(|word| strsim::osa_distance(key, word));
+        let meant = nearest.map(|word| format!(" (did you mean {word}?)")).unwrap_or_default();
+        let why = format!("is unknown{meant}; there are {}", known.join(", "));
+        let before = faults.len();
+        for path in named(value) {
+            let place = format!("{key}.{:?}", path.as_str());
+            faults.push(Fault::of(file, place, path, why.clone()));
+        }
+        if faults.len() == before {
+            faults.push(Fault { of_any: true, ..Fault::of_none(file, key.clone(), why) });
+        }
+    }
+    faults
+}
+
+/// The paths that a table has as its keys, or a list in it.
+fn named(value: &Value) -> BTreeSet<SecretPath> {
+    match value {
+        Value::Table(entries) => {
+            entries.keys().filter_map(|key| SecretPath::parse(key).ok()).collect()
+        }
+        Value::Array(list) => {
+            let texts = list.iter().filter_map(Value::as_str);
+            texts.filter_map(|text| SecretPath::parse(text).ok()).collect()
+        }
+        _ => BTreeSet::new(),
+    }
 }
 
 fn paths(
@@ -173,12 +207,12 @@ fn paths(
         Some(Value::Array(entries)) => entries,
         Some(_) => {
             let why = "is not a list of paths".to_owned();
-            faults.push(Fault { file, place: section.to_owned(), path: None, why });
+            faults.push(Fault::of_none(file, section.to_owned(), why));
             return all;
         }
     };
     for (position, entry) in entries.iter().enumerate() {
-        let fault = |why| Fault { file, place: format!("{section}[{position}]"), path: None, why };
+        let fault = |why| Fault::of_none(file, format!("{section}[{position}]"), why);
         match entry.as_str().map(SecretPath::parse) {
             None => faults.push(fault("is not a path in quotes".to_owned())),
             Some(Err(error)) => faults.push(fault(error.to_string())),

@@ -167,7 +167,7 @@ fn every_fault_of_a_manifest_has_its_words() {
     let faults = [
         (
             "[overrides.\"team/a/x\"]\ndescription = \"b\"\n[secret.\"team/a/x\"]\ndescription = \"a\"",
-            "overrides.\"team/a/x\": the project has a secret of that path itself",
+            "overrides.\"team/a/x\": the project has a secret of that path itself: these lines belong under [secret.\"team/a/x\"]",
         ),
         (
             "[overrides.\"team/a/x\"]\nformat_regex = \"^a\"",
@@ -246,6 +246,56 @@ fn every_fault_of_a_manifest_has_its_words() {
         let warned =
             words(&merged(&format!("required = [\"team/a/x\"]\n{said}"), "", &known).warnings);
         assert_eq!(warned, [format!("{MANIFEST}: {expected}")], "{said}");
+    }
+}
+
+/// A word that is none of ours may have been one that tightens: of the paths that it names, or of any where it names none.
+#[test]
+fn an_unknown_word_asks_a_person_about_what_it_may_have_meant() {
+    let known = ["team/a/one", "team/a/two"].map(|at| stored(at, Metadata::default()));
+    let (asked, free) = (ApproveOnUse::PerCall, ApproveOnUse::Never);
+    for (unknown, place, meant, expected) in [
+        (
+            "[override.\"team/a/one\"]\napprove_on_use = \"per-call\"",
+            "override.\"team/a/one\"",
+            " (did you mean overrides?)",
+            [asked, free],
+        ),
+        (
+            "[[overides]]\npath = \"team/a/one\"",
+            "overides",
+            " (did you mean overrides?)",
+            [asked, asked],
+        ),
+        (
+            "requird = [\"team/a/two\"]",
+            "requird.\"team/a/two\"",
+            " (did you mean required?)",
+            [free, asked],
+        ),
+        ("approve_on_use = \"per-call\"", "approve_on_use", "", [asked, asked]),
+        ("[policy]\nask = true", "policy", "", [asked, asked]),
+    ] {
+        let manifest = if unknown.starts_with('[') {
+            format!("required = [\"team/a/one\", \"team/a/two\"]\n{unknown}")
+        } else {
+            format!("{unknown}\nrequired = [\"team/a/one\", \"team/a/two\"]")
+        };
+        let inventory = merged(&manifest, "", &known);
+        let words_of_it = format!(
+            "{MANIFEST}: {place}: is unknown{meant}; there are required, optional, overrides, secret"
+        );
+        assert_eq!(words(&inventory.faults), [words_of_it], "{unknown}");
+        let asks: Vec<ApproveOnUse> =
+            inventory.rows.values().map(|row| row.approve_on_use).collect();
+        assert_eq!(asks, expected, "{unknown}");
+    }
+    // The same of the operator's own file, and of a table of ours that is none.
+    let required = "required = [\"team/a/one\"]";
+    let index = "[secrets.\"team/a/one\"]\napprove_on_use = \"per-call\"";
+    for (manifest, index) in [(required, index), (&format!("{required}\noverrides = 1"), "")] {
+        let rows = merged(manifest, index, &known).rows;
+        assert_eq!(rows[&path("team/a/one")].approve_on_use, asked, "{manifest} {index}");
     }
 }
 

@@ -10,7 +10,7 @@ use keyless_core::{Code, Destination, EgressRule, Error, SecretPath};
 use keyless_daemon::{
     AgreedBy, Operator, ci, counted, manifest_of, places_at, places_in_words, read_destinations,
     setup::{
-        Going, Import, ImportRow, Judged, Login, Outcome, Proposal, Proposer, Scan, Wish,
+        Import, ImportRow, Judged, Login, Outcome, Proposal, Proposer, Scan, Wish,
         uncarried, values_elsewhere,
     },
     vault::{Inventory, Manifest, Metadata, Providers, Row},
