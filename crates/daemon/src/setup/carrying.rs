@@ -13,7 +13,8 @@ use super::{propose::Proposal, values};
 const TELLING: [&str; 5] = ["key", "pass", "pwd", "secret", "token"];
 
 /// Whole names of such keys: a part of them is of services' too (`FACEBOOK_APP_SECRET`).
-const OWN_KEY_NAMES: [&str; 2] = ["APP_KEY", "APP_SECRET"];
+const OWN_KEY_NAMES: [&str; 5] =
+    ["APP_KEY", "APP_SECRET", "PRIVATE_KEY", "SSH_KEY", "SSH_PRIVATE_KEY"];
 const LOGINS: [&str; 7] = ["PASSWORD", "PASS", "PASSWD", "PWD", "URL", "URI", "DSN"];
 /// Parts of names of keys that a program signs or encrypts with by itself.
 const OWN_KEYS: &[&str] = &[
@@ -122,6 +123,14 @@ fn is_telling(rest: &str) -> bool {
 /// Why no request carries what a variable holds: a fragment of a sentence. `value` may be unknown.
 pub fn uncarried(name: &str, value: Option<&str>) -> Option<String> {
     if let Some(value) = value {
+        if is_private_key(value) {
+            return Some("it is a private key, with which the program itself signs".to_owned());
+        }
+        if value.contains(['\r', '\n']) {
+            return Some(
+                "it has several lines, and no request carries one with line ends".to_owned(),
+            );
+        }
         if Login::read(value).is_some() {
             return None;
         }
@@ -157,6 +166,14 @@ pub fn uncarried(name: &str, value: Option<&str>) -> Option<String> {
     let is_login = LOGINS.iter().any(|word| name.ends_with(word));
     let protocol = Uncarried::of_variable(&name).filter(|_| is_login)?;
     Some(format!("its name is of {}, which carries no placeholder", protocol.name))
+}
+
+/// A key in PEM, be its line ends written as `\n`.
+fn is_private_key(value: &str) -> bool {
+    let label = value.trim_start().strip_prefix("-----BEGIN ");
+    label
+        .and_then(|rest| rest.split_once("-----"))
+        .is_some_and(|(label, _)| label.ends_with("PRIVATE KEY"))
 }
 
 /// The same of a variable that is proposed so: a service in the catalog has its requests.
@@ -242,6 +259,11 @@ mod tests {
             ("FACEBOOK_APP_SECRET", None, None),
             ("APP_KEY", None, Some("signs or encrypts")),
             ("REDIS_URL", None, Some("of Redis")),
+            ("PRIVATE_KEY", None, Some("signs or encrypts")),
+            ("IMAGEKIT_PRIVATE_KEY", None, None),
+            ("SHOP_KEY", Some("-----BEGIN EC PRIVATE KEY-----\nMHcC\n"), Some("a private key")),
+            ("SHOP_KEY", Some("-----BEGIN PRIVATE KEY-----\\nMHcC\\n"), Some("a private key")),
+            ("SHOP_CERT", Some("-----BEGIN CERTIFICATE-----\nMHcC\n"), Some("several lines")),
         ] {
             let why = uncarried(name, value);
             let fits = match part {
