@@ -305,7 +305,8 @@ pub(crate) struct UnlockArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
-    /// A secret that the command may use; repeatable. All that name hosts and a variable when absent
+    /// A secret that the command may use; repeatable. When absent, what the project declares; where it declares nothing, all
+    /// that name hosts and a variable
     #[arg(long, value_name = "PATH")]
     pub(crate) secret: Vec<SecretPath>,
     /// No secrets at all: just the jail, without variables that look like credentials

@@ -345,6 +345,8 @@ fn write_private(file: &Path, text: &[u8]) -> Result<(), Error> {
 
 /// Writes what opens the store into such a file, which no agent gets to see from then on.
 fn write_opener(places: &Places, file: &Path, text: &str) -> Result<(), Error> {
+    // What is there already is somebody's, and goes on being seen.
+    check_private(Some(file))?;
     remember_passphrase_file(places, file);
     let line = Zeroizing::new(format!("{text}\n"));
     write_private(file, line.as_bytes())

@@ -10,7 +10,8 @@ use std::{
 
 use keyless_core::{Code, Error, SafeText, SecretPath};
 use keyless_daemon::{
-    KEYLESS_PASSPHRASE_FILE, Places, ci, read_passphrase_file, remember_passphrase_file,
+    KEYLESS_PASSPHRASE_FILE, Places, check_place, ci, path_unusable, read_passphrase_file,
+    remember_passphrase_file,
     vault::{Factor, Keyfile, Passphrase, drop_mark},
 };
 use zeroize::Zeroizing;
@@ -80,6 +81,7 @@ pub(crate) fn keyfile(file: &Path) -> Result<Keyfile, Error> {
 
 /// A new key file, which no agent ever gets to see.
 pub(crate) fn new_keyfile(file: &Path) -> Result<Keyfile, Error> {
+    check_place(file).map_err(|error| path_unusable(file, &error))?;
     remember_passphrase_file(&Places::from_environment()?, file);
     Keyfile::create(file)
 }

@@ -133,10 +133,12 @@ impl fmt::Debug for Identity {
     }
 }
 
-/// The socket that the environment names, `NL_SOCKET` before `KEYLESS_AGENT_SOCKET`. [`Code::Usage`] where it names none.
+/// The socket that the environment names, `NL_SOCKET` before `KEYLESS_AGENT_SOCKET`, one that is there before one that is not: a
+/// session's jail shows its own alone. [`Code::Usage`] where it names none.
 pub fn socket_from_environment() -> Result<PathBuf, Error> {
     let named = [NL_SOCKET, KEYLESS_AGENT_SOCKET].into_iter().filter_map(env::var_os);
-    named.map(PathBuf::from).find(|path| !path.as_os_str().is_empty()).ok_or_else(|| {
+    let named: Vec<PathBuf> = named.filter(|path| !path.is_empty()).map(PathBuf::from).collect();
+    named.iter().find(|path| path.exists()).or(named.first()).cloned().ok_or_else(|| {
         let words = SafeText::words("the environment has neither ").and(NL_SOCKET);
         Error::with(Code::Usage, words.and(" nor ").and(KEYLESS_AGENT_SOCKET))
     })

@@ -18,6 +18,8 @@ pub struct Caution {
     policies: BTreeMap<SecretPath, ApproveOnUse>,
     /// The paths that the project declares.
     declared: BTreeSet<SecretPath>,
+    /// Whether it declares any, be it in words that can't be read.
+    is_of_project: bool,
 }
 
 impl Caution {
@@ -36,7 +38,9 @@ impl Caution {
             Some(text) => parse(text)?,
             None => Manifest::default(),
         };
-        let declared = manifest.required.union(&manifest.optional).cloned().collect();
+        let declared: BTreeSet<SecretPath> =
+            manifest.required.union(&manifest.optional).cloned().collect();
+        let is_of_project = !declared.is_empty() || !manifest.faults.is_empty();
         // The index counts for every secret, declared or not; so do the manifest's own words.
         let is_required = |path: &SecretPath| manifest.required.contains(path);
         let others: Vec<_> = secrets
@@ -48,7 +52,7 @@ impl Caution {
         let rows = Inventory::merge(&manifest, &index, &secrets).rows;
         let policies = rows.into_iter().map(|(path, row)| (path, row.approve_on_use));
         let policies = policies.filter(|(_, policy)| *policy != ApproveOnUse::Never).collect();
-        Ok(Self { policies, declared })
+        Ok(Self { policies, declared, is_of_project })
     }
 
     /// The policy of `path`, of which its secret says `own`.
@@ -56,9 +60,10 @@ impl Caution {
         self.policies.get(path).map_or(own, |more| own.tightened_by(*more))
     }
 
-    /// Whether there is a project that declares secrets: its runs are given those and no others, unless they are named.
+    /// Whether there is a project that declares secrets: its runs are given those and no others, unless they are named. A slip
+    /// in its words gives no more.
     pub(crate) fn is_of_project(&self) -> bool {
-        !self.declared.is_empty()
+        self.is_of_project
     }
 
     /// Whether the project declares `path`.

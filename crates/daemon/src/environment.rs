@@ -51,6 +51,7 @@ pub(crate) fn command_environment(
         name.starts_with("KEYLESS_")
             || changes.remove.iter().any(|removed| removed == name)
             || changes.escapes.contains(&name)
+            || PROXY_SWITCHES.contains(&name)
             || PROXY_VARIABLES.contains(&name.to_ascii_lowercase().as_str())
     };
     let mut environment: BTreeMap<OsString, OsString> =
@@ -94,6 +95,7 @@ mod tests {
             ("SSH_AUTH_SOCK", "/tmp/agent"),
             ("KEYLESS_PASSPHRASE_FILE", "/home/p"),
             ("Https_Proxy", "http://corp:3128"),
+            ("npm_config_proxy", "http://me:word@corp:3128"),
         ];
         let variables =
             [Variable { name: "GITHUB_TOKEN".to_owned(), placeholder: "kloak_X".to_owned() }];

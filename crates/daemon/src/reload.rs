@@ -26,7 +26,8 @@ use crate::broker::plain_entry;
 /// Between two looks.
 const INTERVAL: Duration = Duration::from_millis(400);
 
-/// For how long files keep still that somebody waits for.
+/// For how long files keep still that somebody waits for. What is written in more than one go with a longer pause in it
+/// counts as it stands until the next look.
 const SETTLING: Duration = Duration::from_millis(20);
 
 /// What a file looked like; nothing when it is not there.
@@ -37,6 +38,8 @@ pub(crate) struct Watcher {
     files: Vec<PathBuf>,
     taken_up: Vec<Look>,
     hangup: Option<Signal>,
+    /// Whether a SIGHUP has come that nobody was told of: who waits for a change may be called away from it.
+    has_hung_up: bool,
 }
 
 /// What a [`Watcher`] has noticed.
@@ -51,7 +54,7 @@ impl Watcher {
     /// Watches `files` as they are now.
     pub(crate) async fn new(files: Vec<PathBuf>) -> Self {
         let taken_up = look_at(&files).await;
-        Self { files, taken_up, hangup: None }
+        Self { files, taken_up, hangup: None, has_hung_up: false }
     }
 
     /// Takes SIGHUP as a change. From here on it does not end the process, so this is not for one
@@ -76,10 +79,15 @@ impl Watcher {
     pub(crate) async fn changed(&mut self) -> Change {
         let mut last = self.taken_up.clone();
         loop {
+            if self.has_hung_up {
+                self.taken_up = look_at(&self.files).await;
+                self.has_hung_up = false;
+                return Change::Hangup;
+            }
             tokio::select! {
                 () = hung_up(&mut self.hangup) => {
-                    self.taken_up = look_at(&self.files).await;
-                    return Change::Hangup;
+                    self.has_hung_up = true;
+                    continue;
                 }
                 () = tokio::time::sleep(INTERVAL) => {}
             }

@@ -249,6 +249,8 @@ fn a_project_that_declares_secrets_gets_those() {
     world.declares(format!("required = [{TOKEN:?}]\n"));
     assert_eq!(run(&[]), "token\n");
     assert_eq!(run(&["--secret", "team/other/token"]), "other\n", "what is named is given");
+    world.declares("required = [\"api/token\"]\n");
+    assert_eq!(run(&[]), "\n", "a slip in it gives no more");
     world.declares("# Nothing yet.\n");
     assert_eq!(run(&[]), "token other\n", "a manifest that names none is none");
 }
@@ -268,6 +270,7 @@ fn credentials_in_the_environment_are_told_and_kept_from_a_bare_jail() {
             ("GPG_KEY", "E3FF2839C048B25C084DEBE9B26995E310250568"),
             ("INVOCATION_ID", "5f0c1d8a9b7e4c3d8a6f5e4d3c2b1a09"),
             ("DATABASE_PASSWORD", ""),
+            ("CI_REGISTRY_PASSWORD", "hunter2hunter2"),
         ] {
             job = job.env(name, value);
         }
@@ -277,14 +280,16 @@ fn credentials_in_the_environment_are_told_and_kept_from_a_bare_jail() {
     let (out, errors) = run(&[]);
     assert_eq!(out, "npm stray gpg id\n");
     assert!(
-        errors.contains("looks like a credential: NPM_TOKEN, STRAY. keyless secret import"),
+        errors.contains(
+            "looks like a credential: CI_REGISTRY_PASSWORD, NPM_TOKEN, STRAY. keyless secret import"
+        ),
         "{errors}"
     );
     let (out, errors) = run(&["--no-secrets"]);
     assert_eq!(out, "gpg id\n");
     assert!(errors.contains("left out of the command's environment"), "{errors}");
-    assert!(errors.contains("NPM_TOKEN, STRAY (--keep-env"), "{errors}");
+    assert!(errors.contains("CI_REGISTRY_PASSWORD, NPM_TOKEN, STRAY (--keep-env"), "{errors}");
     let (out, errors) = run(&["--no-secrets", "--keep-env", "NPM_TOKEN", "--no-jail"]);
     assert_eq!(out, "npm gpg id\n");
-    assert!(errors.contains("a credential: STRAY (--keep-env"), "{errors}");
+    assert!(errors.contains("a credential: CI_REGISTRY_PASSWORD, STRAY (--keep-env"), "{errors}");
 }

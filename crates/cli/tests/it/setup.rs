@@ -402,7 +402,7 @@ fn what_is_stored_is_used_by_a_name_alone_only_with_a_word() {
     let world = World::with_store();
     beside_another(&world, &named);
     let seen = setup(&world, &["--yes"]);
-    let lines = seen.exits(0).text().to_owned();
+    let lines = seen.exits(0).text();
     let propose: Value = serde_json::from_str(lines.lines().nth(1).unwrap()).unwrap();
     assert_eq!(propose["data"]["variables"][0]["uses_stored"], true, "{propose}");
     let told = "STRIPE_SECRET_KEY uses what is stored already: team/stripe/secret-key";

@@ -158,7 +158,7 @@ fn variables(secrets: &[Secret]) -> Vec<Check> {
     let word = |(name, paths): (&EnvName, Vec<&SecretPath>)| {
         let paths: Vec<&str> = paths.into_iter().map(SecretPath::as_str).collect();
         let found = format!(
-            "{} want the variable {name}: a keyless run that names none is refused, but in a project that declares one",
+            "{} want the variable {name}: a keyless run that names none is refused, but in a project that declares secrets, and not both",
             paths.join(" and ")
         );
         let remedy = format!("keyless secret set {} --env ANOTHER, or --env none", paths[0]);

@@ -21,6 +21,7 @@ use tokio::{
     net::{UnixListener, UnixStream},
     sync::{Semaphore, mpsc, oneshot, watch},
     task::JoinSet,
+    time::timeout,
 };
 
 pub use self::own::{OwnTools, open_own_session};
@@ -195,7 +196,9 @@ async fn serve_to_the_end(
     if service.broker.vault().is_open() {
         service.broker.session_values().settle().await;
     }
-    keeper.closed("operator", "for good, until it is unlocked anew").await;
+    // What another process holds up is left to the last tries.
+    let _ =
+        timeout(LAST_TRIES, keeper.closed("operator", "for good, until it is unlocked anew")).await;
     // Sessions have ended theirs; what a killed client left goes too.
     let (requests, log) = (service.broker.requests(), service.broker.log());
     let (over, told) =

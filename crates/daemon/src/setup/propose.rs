@@ -133,7 +133,15 @@ impl<'a> Proposer<'a> {
     /// Whether a variable of an environment holds a credential, by its name or by the form of its value. One that is
     /// merely random under a name that says nothing holds none: terminals, sessions and invocations are numbered.
     pub fn is_credential(&self, name: &str, value: &str) -> bool {
-        let Judged::Secret(proposal) = self.judge(name, value) else { return false };
+        let proposal = match self.judge(name, value) {
+            Judged::Secret(proposal) => proposal,
+            Judged::Skip(OF_SESSIONS) => return false,
+            // `CI_REGISTRY_PASSWORD` begins as settings do.
+            skip @ Judged::Skip(_) => {
+                return names::ends_in_secret(name)
+                    && (skip.is_doubtful() || values::is_chosen_password(name, value));
+            }
+        };
         proposal.pattern.is_some()
             || names::is_secret(name)
             || holds_password(value)

@@ -14,7 +14,11 @@ const MOST_NAMED: usize = 6;
 pub(super) fn settle(ui: &Ui, args: &RunArgs, session: &SessionHandle) -> Vec<String> {
     let settled: BTreeSet<&str> = session.settled_variables().collect();
     let mut exposed = credentials(&inherited());
-    exposed.retain(|name| !settled.contains(name.as_str()) && !args.keep_env.contains(name));
+    // What an agent of the protocol logs in with is Keyless's already; an untrusted command gets none of it.
+    let is_login = |name: &str| name.starts_with("NL_AGENT_") && !args.no_secrets;
+    exposed.retain(|name| {
+        !settled.contains(name.as_str()) && !args.keep_env.contains(name) && !is_login(name)
+    });
     if exposed.is_empty() {
         return exposed;
     }

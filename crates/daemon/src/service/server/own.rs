@@ -7,8 +7,7 @@ use std::{path::PathBuf, sync::Arc};
 
 use futures_util::future::BoxFuture;
 use keyless_core::Error;
-use tokio::sync::mpsc;
-use tokio::task::AbortHandle;
+use tokio::{sync::mpsc, task::AbortHandle};
 
 use super::{Service, desk, sessions::Tools};
 use crate::{

@@ -26,6 +26,7 @@ use super::{
 use crate::{
     broker::{Inherited, OpenSession, Wanted, session_id},
     caution::{self, Caution},
+    session_broker::LAST_TRIES,
     sockets::bind_private,
 };
 
@@ -220,6 +221,6 @@ impl Service {
         tools.bound.over.send_replace(true);
         tools.door.close();
         // Not to be written: it ends by its time, and nobody can speak as it any more.
-        let _ = self.nl.close_session(&tools.bound.agent.instance_id).await;
+        let _ = timeout(LAST_TRIES, self.nl.close_session(&tools.bound.agent.instance_id)).await;
     }
 }
