@@ -29,6 +29,8 @@ pub use self::{
     manifest::{Existing, write as write_manifest},
     propose::{Judged, Proposal, Proposer},
     rewrite::LeftBehind,
-    scan::{Scan, ValuesHeld, Variable, is_taken_from, made_up_in, scan, values_held},
+    scan::{
+        Scan, ValuesHeld, Variable, is_taken_from, made_up_in, scan, values_beside, values_held,
+    },
     state::{SetupState, Step, StepStatus},
 };

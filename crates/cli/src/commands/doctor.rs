@@ -13,8 +13,8 @@ use keyless_daemon::vault::read_settings_text;
 use keyless_daemon::{
     AgreedBy, Places, ci,
     doctor::{Check, CheckState, examine},
-    setup::{Proposal, Proposer, values_held},
-    vault::{Manifest, Secret},
+    setup::{Proposer, values_beside, values_held},
+    vault::Manifest,
 };
 use keyless_pack::Request;
 use serde_json::json;
@@ -40,42 +40,34 @@ pub(super) async fn run(ui: &Ui) -> Result<ExitCode, Error> {
 /// Every check, for the project that `folder` lies in.
 pub(super) async fn checks(folder: &Path) -> Result<Vec<Check>, Error> {
     let mut checks = examine(&Places::from_environment()?, folder).await;
-    checks.extend(values(folder).await);
+    checks.extend(values(folder));
     checks.extend(clients());
     checks.extend(own_logins());
     checks.extend(hook());
     Ok(checks)
 }
 
-/// Values in the project's `.env` files that the store has, or the catalog knows: who runs there sees them. Whether they
-/// are the store's is told by their variables, since no value is opened here.
-async fn values(folder: &Path) -> Vec<Check> {
-    let Some(root) = Manifest::project_of(folder) else { return Vec::new() };
-    let read = || -> Result<_, Error> {
-        let places = Places::from_environment()?;
-        Ok((keyless_daemon::providers(&places, AgreedBy::File)?, places))
-    };
+/// Values in `.env` files that setting up would take in: who runs there sees them. Below the project's root, or the
+/// repository's; elsewhere in this folder alone, since nothing says how far a project goes.
+fn values(folder: &Path) -> Vec<Check> {
+    let known = Places::from_environment()
+        .and_then(|places| keyless_daemon::providers(&places, AgreedBy::File));
     // In a session and in a job nobody can take them in.
-    let Ok((providers, places)) = read() else { return Vec::new() };
+    let Ok(providers) = known else { return Vec::new() };
     if ci::is_on() || keyless_daemon::refuse_inside_session().is_err() {
         return Vec::new();
     }
-    let stored = match keyless_daemon::open_store(&places).await {
-        Ok(store) => keyless_daemon::list_secrets(&store).await.unwrap_or_default(),
-        Err(_) => Vec::new(),
-    };
     let looks = looks_secret();
+    let project = Manifest::project_of(folder);
+    let root = project.as_deref().unwrap_or(folder);
     let name = root.file_name().unwrap_or_default().to_string_lossy();
     let proposer = Proposer::new(&providers, &name, &looks);
-    let is_known = |proposal: &Proposal| {
-        let variable = |secret: &Secret| {
-            secret.metadata.env.as_ref().is_some_and(|env| env.as_str() == proposal.variable)
-        };
-        proposal.pattern.is_some()
-            || stored.iter().any(|secret| secret.path == proposal.path || variable(secret))
+    let held = if project.is_some() || root.join(".git").exists() {
+        values_held(root, &proposer)
+    } else {
+        values_beside(root, &proposer)
     };
     let here = env::current_dir().unwrap_or_default();
-    let held = values_held(&root, &proposer);
     let uncarried = held.uncarried;
     let doubts = held.doubtful.into_iter().map(|(file, names)| {
         let staying = uncarried.get(&file);
@@ -84,25 +76,24 @@ async fn values(folder: &Path) -> Vec<Check> {
         Check::other("project.values", CheckState::Warning, found, remedy)
     });
     let raw = held.secrets.into_iter().flat_map(|(file, proposals)| {
-        let known = proposals.iter().filter(|proposal| is_known(proposal));
         let stay = uncarried.get(&file);
         let stays = |name: &&str| stay.is_some_and(|names| names.contains(*name));
         let (staying, going): (Vec<&str>, Vec<&str>) =
-            known.map(|proposal| proposal.variable.as_str()).partition(stays);
+            proposals.iter().map(|proposal| proposal.variable.as_str()).partition(stays);
         let file = file.strip_prefix(&here).unwrap_or(&file).display().to_string();
         [values_to_take_out(&file, &going, stay), values_that_stay(&file, &staying)]
     });
     let raw = raw.flatten();
-    let overruled = held.overruled.into_iter().filter_map(|(file, lines)| {
-        let known = lines.iter().filter(|(proposal, _)| is_known(proposal));
-        let places: Vec<String> =
-            known.map(|(proposal, line)| format!("{} in line {line}", proposal.variable)).collect();
+    let overruled = held.overruled.into_iter().map(|(file, lines)| {
+        let places: Vec<String> = lines
+            .iter()
+            .map(|(proposal, line)| format!("{} in line {line}", proposal.variable))
+            .collect();
         let file = file.strip_prefix(&here).unwrap_or(&file).display();
         let found =
             format!("{file} holds raw values that later lines overrule ({})", places.join(", "));
         let remedy = format!("{}; no import does, as no vault has them", import::BY_HAND);
-        (!places.is_empty())
-            .then(|| Check::other("project.values", CheckState::Warning, found, remedy))
+        Check::other("project.values", CheckState::Warning, found, remedy)
     });
     raw.chain(overruled).chain(doubts).collect()
 }

@@ -126,9 +126,44 @@ fn an_entry_in_the_future_is_told_though_newer_ones_are_not() {
         "UPDATE audit SET entry = replace(entry, '\"timestamp\":\"20', '\"timestamp\":\"21')";
     world.add("team/other/token", &[]).ok();
     world.sqlite(&format!("{later} WHERE sequence = 1"));
-    assert_state(&checks(&world, 0), "store.clock", "warning");
+    // It was not written so, which is told as well.
+    assert_state(&checks(&world, 1), "store.clock", "warning");
     world.sqlite(later);
     assert_state(&checks(&world, 1), "store.clock", "fault");
+}
+
+/// What anybody with the file can do to the log shows without a key.
+#[test]
+fn a_log_that_was_changed_is_a_fault() {
+    let world = World::with_token();
+    assert_state(&checks(&world, 0), "store.log", "ok");
+    let earlier =
+        "UPDATE audit SET entry = replace(entry, '\"timestamp\":\"20', '\"timestamp\":\"19')";
+    world.sqlite(&format!("{earlier} WHERE sequence = 1"));
+    assert_state(&checks(&world, 1), "store.log", "fault");
+    let words = world.keyless(&["doctor"]).run();
+    let told = "next: keyless audit verify";
+    assert!(words.exits(1).text().contains(told), "{}", words.text());
+    world.keyless(&["audit", "verify"]).run().exits(6);
+}
+
+/// A folder that nobody has set up yet is where raw values lie.
+#[test]
+fn raw_values_are_told_before_there_is_a_manifest() {
+    let world = World::with_store();
+    let random = "Zk3v9QwT1rXb7LmN5pYc2HsDf8GjKa4EuVoR";
+    let text = format!("GITHUB_TOKEN=ghp_{random}\nACME_API_KEY=9c{random}\n");
+    world.home.write("work/.env", &text).unwrap();
+    world.home.write("work/deep/.env", &text).unwrap();
+    let told = |file: &str| {
+        let words = world.keyless(&["doctor"]).run();
+        words.text().contains(&format!(
+            "{file} holds raw values, which keyless run shows (GITHUB_TOKEN, ACME_API_KEY)"
+        ))
+    };
+    assert!(told(" .env") && !told("deep/.env"), "nothing says that it is one project");
+    world.home.write("work/.git/HEAD", "ref: refs/heads/main\n").unwrap();
+    assert!(told(" .env") && told("deep/.env"));
 }
 
 /// Nothing is wrong with a file that waits for its owner's word; what to do is not to mend it.

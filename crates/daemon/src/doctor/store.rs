@@ -10,6 +10,7 @@ use keyless_vault::{EnvName, Freshness, Secret, SourceConfig};
 use super::{Check, files};
 use crate::{
     broker::shared_variables,
+    checkpoints::{Unverified, verify_newest},
     config::Config,
     nl::{HookKey, Webhook},
     operator::{self, counted},
@@ -22,6 +23,9 @@ const SLACK: i64 = 60;
 
 /// For how long a jump of the clock is told.
 const LATELY: SignedDuration = SignedDuration::from_hours(24);
+
+/// So many entries of each chain are verified: a moment's work.
+const LOOKED_AT: usize = 20_000;
 
 /// What was found, and whose metadata is known.
 pub(super) struct Looked {
@@ -59,6 +63,7 @@ pub(super) async fn look(places: &Places) -> Looked {
     if let StorePlace::File(file) = &place {
         checks.extend(private("store.permissions", file));
     }
+    checks.push(log(&store, places).await);
     checks.extend(clock(&store).await);
     checks.extend(clock_jump(&store).await);
     checks.extend(due(&secrets));
@@ -98,6 +103,21 @@ fn private(id: &'static str, file: &Path) -> Option<Check> {
         let found = format!("others may open {}", file.display());
         Check::warning(id, found, format!("chmod 600 {}", file.display()))
     })
+}
+
+/// Whether the log is what was written, as far as that shows without the vault's key: its newest entries.
+async fn log(store: &Store, places: &Places) -> Check {
+    match verify_newest(store, places, LOOKED_AT).await {
+        Ok((read, all)) if read < all => {
+            let found =
+                format!("the newest {read} entries of the log are what was written, of {all}");
+            Check::ok("store.log", found)
+        }
+        Ok(_) => Check::ok("store.log", "every entry of the log is what was written"),
+        Err(Unverified { error, .. }) => {
+            Check::fault("store.log", error.message(), "keyless audit verify says where")
+        }
+    }
 }
 
 /// An entry of the log lies in the future: the clock was set back. Where more was written since, it may have been ahead

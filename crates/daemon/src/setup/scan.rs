@@ -122,7 +122,15 @@ pub struct ValuesHeld {
 
 /// What lies in the `.env` files of the project at `root`. Blocks.
 pub fn values_held(root: &Path, proposer: &Proposer<'_>) -> ValuesHeld {
-    let looked = looked_through(root, proposer, Files::Env);
+    held(looked_through(root, proposer, Files::Env))
+}
+
+/// The same of what lies in `folder` itself, and in none below it: where no project says how far it goes. Blocks.
+pub fn values_beside(folder: &Path, proposer: &Proposer<'_>) -> ValuesHeld {
+    held(looked_through(folder, proposer, Files::EnvHere))
+}
+
+fn held(looked: Looking<'_>) -> ValuesHeld {
     let (secrets, overruled) = (looked.held, looked.overruled);
     let (uncarried, doubtful) = (looked.found.uncarried, looked.found.doubtful);
     ValuesHeld { secrets, uncarried, overruled, doubtful }
@@ -172,8 +180,11 @@ fn looked_through<'a>(root: &'a Path, proposer: &'a Proposer<'a>, files: Files) 
         for entry in entries {
             let (Ok(kind), path) = (entry.file_type(), entry.path()) else { continue };
             let name = entry.file_name().to_string_lossy().into_owned();
-            if kind.is_dir() && !name.starts_with('.') && !FOREIGN.contains(&name.as_str()) {
-                folders.push(path);
+            if kind.is_dir() {
+                let is_its = !name.starts_with('.') && !FOREIGN.contains(&name.as_str());
+                if is_its && files != Files::EnvHere {
+                    folders.push(path);
+                }
             } else if kind.is_file() {
                 looked.file(&path, &name);
             }
@@ -189,6 +200,8 @@ enum Files {
     All,
     /// Those of the form of `.env`, where values lie.
     Env,
+    /// The same, in one folder.
+    EnvHere,
 }
 
 struct Looking<'a> {

@@ -20,6 +20,7 @@ on_both! {
     several_writers_share_one_chain
     every_change_behind_its_back_is_found
     without_the_key_a_cut_tail_still_shows
+    a_look_in_passing_sees_the_newest_entries
     a_cut_log_is_not_sealed_again
     an_end_that_does_not_continue_the_sealed_one_is_refused
     a_running_writer_misses_what_it_wrote
@@ -199,6 +200,24 @@ async fn without_the_key_a_cut_tail_still_shows(engine: Engine) {
 }
 
 /// Who can write the store cuts the log and sets its head back; then the broker is made to write.
+async fn a_look_in_passing_sees_the_newest_entries(engine: Engine) {
+    let scene = filled(engine, 20).await;
+    let read = async |count| {
+        let [chain] = &scene.store.audit_verify_newest(count).await?[..] else { panic!() };
+        Ok::<_, LogError>((chain.read, chain.entries))
+    };
+    for (count, expected) in [(5, 5), (19, 19), (20, 20), (99, 20)] {
+        assert_eq!(read(count).await.unwrap(), (expected, 20));
+    }
+    scene
+        .behind_its_back(
+            "UPDATE audit SET entry = replace(entry, '\"success\"', '\"error\"') WHERE sequence = 16",
+        )
+        .await;
+    assert_eq!(read(4).await.unwrap(), (4, 20));
+    assert!(read(5).await.is_err());
+}
+
 async fn a_cut_log_is_not_sealed_again(engine: Engine) {
     let cuts = [
         ("DELETE FROM audit WHERE sequence > 3", 3),
