@@ -16,6 +16,7 @@ mod propose;
 mod reuse;
 mod rewrite;
 mod scan;
+mod signing;
 mod state;
 mod values;
 
@@ -32,5 +33,6 @@ pub use self::{
     scan::{
         Scan, ValuesHeld, Variable, is_taken_from, made_up_in, scan, values_beside, values_held,
     },
+    signing::signer_of,
     state::{SetupState, Step, StepStatus},
 };

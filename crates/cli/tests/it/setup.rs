@@ -342,6 +342,77 @@ fn a_second_project_gets_a_path_of_its_own_for_its_own_value() {
     assert_eq!(github.requests()[1].header("x"), Some(third.as_str().into()));
 }
 
+/// Who wants nothing taken in is told why the store is opened, and everything that stays.
+#[test]
+fn what_a_person_leaves_where_it_is_is_told() {
+    let world = World::with_store();
+    let (github, acme) = (world.github_token(), world.another_value());
+    let text = format!("GITHUB_TOKEN={github}\nACME_API_KEY={acme}\n");
+    world.home.write("operator/work/.env", text).unwrap();
+    let root = world.operator_file("work");
+    let passphrase = fs::read_to_string(world.operator_file("passphrase")).unwrap();
+    let screen = at_a_terminal(
+        &world,
+        world.keyless(&["setup", "--root", root.to_str().unwrap()]).without_passphrase(),
+        &format!(
+            "expect('secrets.toml? [y/N]'); say('n\\n')\n\
+             expect('The store is opened to compare it with the values in .env')\n\
+             expect('assphrase'); say({passphrase:?})\nexpect('[y/N]'); say('n\\n'); finish(code=0)"
+        ),
+    );
+    assert!(
+        screen.contains("0 values taken in; 2 values stay in their files, as you said"),
+        "{screen}"
+    );
+    assert!(screen.contains("GITHUB_TOKEN, ACME_API_KEY)"), "{screen}");
+    assert!(!screen.contains("everything is in order"), "{screen}");
+}
+
+/// A key that is never sent signs with the id beside it, and an address that no request carries has no hosts to ask for.
+#[test]
+fn what_signs_and_what_nothing_carries_is_known_when_hosts_are_asked_for() {
+    let world = World::with_store();
+    let key = format!("q9/Zk3v/QwT1rXb7LmN5/{}", "Yc2HsDf8Gj/a4EuVoR6");
+    let text = format!(
+        "AWS_ACCESS_KEY_ID=AKIA{}\nAWS_SECRET_ACCESS_KEY={key}\n\
+         LOCAL_DB=postgres://app:wQ7z9Lk2Xp4vBn@localhost/shop\n\
+         SHOP_PEM=\"-----BEGIN EC PRIVATE KEY-----\nMHcCAQEEIBzv9\n-----END EC PRIVATE KEY-----\n\"\n",
+        "Q7W2N9D4K1S8Z5X3"
+    );
+    let file = world.home.write("operator/work/.env", text).unwrap();
+    let root = world.operator_file("work");
+    let seen = set_up(&world, &["--leave", "aliases"]);
+    seen.ok();
+    let errors = seen.errors();
+    let next = ", with --sign aws:team/aws/access-key-id for team/aws/secret-access-key";
+    assert!(errors.contains(next), "{errors}");
+    let left = fs::read_to_string(&file).unwrap();
+    assert!(left.contains("-----BEGIN EC PRIVATE KEY-----"), "its program finds it nowhere else");
+    let screen = at_a_terminal(
+        &world,
+        world.keyless(&["setup", "--root", root.to_str().unwrap()]),
+        "expect('AWS_ACCESS_KEY_ID: hosts'); say('s3.us-east-1.amazonaws.com\\n')\n\
+         expect('AWS_SECRET_ACCESS_KEY: hosts'); say('s3.us-east-1.amazonaws.com\\n')\n\
+         expect('it signs: --sign aws:team/aws/access-key-id'); finish(code=0)",
+    );
+    assert!(!screen.contains("LOCAL_DB: hosts") && !screen.contains("SHOP_PEM: hosts"), "{screen}");
+    let shown = world.keyless(&["secret", "show", "team/aws/secret-access-key"]).run().ok();
+    assert!(shown.contains("aws:team/aws/access-key-id"), "{shown}");
+
+    // Who gives it by hand is told too.
+    let other = [
+        "secret",
+        "add",
+        "team/eu/secret-access-key",
+        "--value-stdin",
+        "--env",
+        "EU_SECRET_ACCESS_KEY",
+    ];
+    let to = ["--to", "s3.eu-west-1.amazonaws.com"];
+    let seen = world.keyless(&[&other[..], &to].concat()).stdin(key.as_str()).run();
+    assert!(seen.errors().contains("--sign aws:team/eu/access-key-id"), "{}", seen.errors());
+}
+
 /// A project with these files beside another one, whose value for Stripe is stored.
 fn beside_another(world: &World, files: &[(&str, String)]) -> String {
     let shops = format!("sk_live_{}", "Hb7Qw2Zk9vT1rXLmN5pYc3sD");

@@ -5,7 +5,12 @@ use std::path::Path;
 use keyless_vault::{EnvName, IndexFile, Inventory, Manifest, Secret};
 
 use super::Check;
-use crate::{ci, operator::counted, places::Places, setup::uncarried};
+use crate::{
+    ci,
+    operator::counted,
+    places::Places,
+    setup::{signer_of, uncarried},
+};
 
 pub(super) fn look(places: &Places, folder: &Path, known: &[Secret]) -> Vec<Check> {
     let Some(project) = Manifest::project_of(folder) else {
@@ -84,17 +89,32 @@ fn without_hosts(inventory: &Inventory, known: &[Secret]) -> Option<Check> {
     Some(match carried.as_slice() {
         [] => Check::note("project.hosts", found, exec),
         [path] if !many => {
-            Check::note("project.hosts", found, format!("keyless secret set {path} --to HOST"))
+            let next = format!("keyless secret set {path} --to HOST{}", signing(&idle, known));
+            Check::note("project.hosts", found, next)
         }
         paths if paths.len() == idle.len() => {
-            Check::note("project.hosts", found, "keyless secret set PATH --to HOST")
+            let next = format!("keyless secret set PATH --to HOST{}", signing(&idle, known));
+            Check::note("project.hosts", found, next)
         }
         paths => {
-            let next =
-                format!("keyless secret set PATH --to HOST for {}; {exec}", paths.join(", "));
+            let paths = paths.join(", ");
+            let next = format!(
+                "keyless secret set PATH --to HOST for {paths}{}; {exec}",
+                signing(&idle, known)
+            );
             Check::note("project.hosts", found, next)
         }
     })
+}
+
+/// What those of them need as well that are never sent but sign.
+fn signing(idle: &[&Secret], known: &[Secret]) -> String {
+    let one = |secret: &&Secret| {
+        let signer = signer_of(&secret.path, &secret.metadata, known)?;
+        let of = if idle.len() > 1 { format!(" for {}", secret.path) } else { String::new() };
+        Some(format!(", with --sign {signer}{of}"))
+    };
+    idle.iter().filter_map(one).collect()
 }
 
 /// In env-only mode: whether the environment has what the project requires.

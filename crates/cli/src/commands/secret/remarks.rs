@@ -2,7 +2,9 @@
 
 use keyless_core::{Destination, Host, SecretPath};
 use keyless_daemon::{
-    Places, shared_variables,
+    Places,
+    setup::signer_of,
+    shared_variables,
     vault::{Metadata, RouterConfig, Secret, SourceConfig},
 };
 
@@ -29,6 +31,14 @@ pub(super) fn remark(
     if let Some(name) = undeclared_source(places, metadata) {
         ui.warn(format!(
             "sources.toml has no source {name}, so the value can't be had: keyless source add {name} --type TYPE"
+        ));
+    }
+    if metadata.egress.is_some()
+        && let Some(signer) = signer_of(path, metadata, all)
+    {
+        ui.warn(format!(
+            "such a key is never sent, it signs: a service that checks the signature refuses requests until keyless \
+             secret set {path} --sign {signer} (docs/signing.md)"
         ));
     }
     if is_unseen(metadata) {

@@ -10,8 +10,8 @@ use keyless_core::{Code, Destination, EgressRule, Error, SecretPath};
 use keyless_daemon::{
     AgreedBy, Operator, ci, counted, manifest_of, places_at, places_in_words, read_destinations,
     setup::{
-        Import, ImportRow, Judged, Login, Outcome, Proposal, Proposer, Scan, Wish, uncarried,
-        values_elsewhere,
+        Import, ImportRow, Judged, Login, Outcome, Proposal, Proposer, Scan, Wish,
+        signer_of, uncarried, values_elsewhere,
     },
     vault::{Inventory, Manifest, Metadata, Providers, Row},
 };
@@ -24,7 +24,7 @@ use super::{
         secret::{import, warn_of_hosts},
         unlock_vault,
     },
-    Came, Setup, Written,
+    Came, Setup, Written, few,
 };
 use crate::{prompt, ui::Ui};
 
@@ -43,6 +43,8 @@ struct Missing {
 #[derive(Default)]
 struct Taking {
     imported: usize,
+    /// How many stay in their files since the person wants it so.
+    declined: usize,
     /// Which path each variable has, by the project's word.
     declared: BTreeMap<String, SecretPath>,
     /// The paths that hold a value of this project's files.
@@ -73,6 +75,16 @@ pub(super) async fn run(setup: &Setup<'_>, found: &Scan, manifest: Written) -> R
             json!({ "imported": 0, "missing": [] }),
         ));
     }
+    if prompt::factor_file(&setup.args.factor).is_none() {
+        let files = found.held_in.iter().chain(found.elsewhere.keys());
+        let files = files.map(|file| shown(setup, file)).collect();
+        let why = if found.held_in.is_empty() && !elsewhere {
+            "to keep the values that are missing".to_owned()
+        } else {
+            format!("to compare it with the values in {}", few(&files))
+        };
+        setup.ui.aside(&format!("The store is opened {why}; nothing is put into it unasked."));
+    }
     let (_, vault) = unlock_vault(&setup.args.factor).await?;
     // Read anew: where tokens go is by the vault's word on what was agreed to, and that may have been just now.
     let voucher = vault.agreement_voucher();
@@ -92,7 +104,7 @@ pub(super) async fn run(setup: &Setup<'_>, found: &Scan, manifest: Written) -> R
     }
     let mut missing = self::missing(setup).await?;
     if !setup.args.yes && io::stdin().is_terminal() {
-        hosts_from_person(setup, &operator, &known).await?;
+        hosts_from_person(setup, found, &operator, &known).await?;
         missing = from_person(setup, missing, &operator, proposer, &known).await?;
     }
     for left in &taking.left {
@@ -118,6 +130,14 @@ pub(super) async fn run(setup: &Setup<'_>, found: &Scan, manifest: Written) -> R
             } else {
                 Came::done(words, data)
             }
+        }
+        (None, None) if taking.declined > 0 => {
+            let stay =
+                if taking.declined == 1 { "stays in its file" } else { "stay in their files" };
+            let values = counted(taking.declined, "value");
+            let words =
+                format!("{} taken in; {values} {stay}, as you said", counted(imported, "value"));
+            Came::done(words, data)
         }
         (None, Some(first)) => {
             let missing = told(first, "optional ", optional.len());
@@ -186,6 +206,7 @@ async fn from_file(
         setup.ui.line(&format!("{}:", file.display()));
         setup.ui.line(import::words(&read).trim_end());
         if !prompt::confirm(&import::question(&read, file, leave))? {
+            taking.declined += read.count(&Outcome::New) + read.count(&Outcome::Present);
             // The path that was proposed is another's all the same.
             return taking.note_moved(setup, &moved);
         }
@@ -202,6 +223,10 @@ async fn from_file(
     }
     taking.imported += read.count(&Outcome::Imported);
     Ok(())
+}
+
+fn shown(setup: &Setup<'_>, file: &Path) -> String {
+    file.strip_prefix(&setup.root).unwrap_or(file).display().to_string()
 }
 
 /// Whether the store has a value of what the project declares for a variable that also has one in a file of it from which
@@ -234,7 +259,7 @@ async fn compare_elsewhere(
     let values = values.map(|(name, mut value)| (name, std::mem::take(&mut *value)));
     let mut read = Import::of_variables(values, &wish, proposer);
     read.compare(operator, proposer).await?;
-    let file = file.strip_prefix(&setup.root).unwrap_or(file).display();
+    let file = shown(setup, file);
     let may_move = |path: &SecretPath| manifest == Written::BySetup && !taking.kept.contains(path);
     let moved = read.move_aside(may_move);
     for (variable, before, path) in &moved {
@@ -421,24 +446,33 @@ fn listed(hosts: &[Destination]) -> String {
 /// Asks where the project's secrets may go that name no host: no session of `keyless run` has one of those.
 async fn hosts_from_person(
     setup: &Setup<'_>,
+    found: &Scan,
     operator: &Operator,
     known: &Providers,
 ) -> Result<(), Error> {
     let store = keyless_daemon::open_store(&setup.places).await?;
     let declared = keyless_daemon::project_inventory(&setup.places, &store, &setup.root).await?;
-    for secret in keyless_daemon::list_secrets(&store).await? {
+    let all = keyless_daemon::list_secrets(&store).await?;
+    for secret in &all {
         let is_declared = declared.rows.get(&secret.path).is_some_and(Row::has_value);
         if !is_declared || secret.metadata.egress.is_some() {
             continue;
         }
         let name = secret.metadata.env.as_ref().map(ToString::to_string).unwrap_or_default();
-        if uncarried(&name, None).is_some() {
+        let is_found_so = found.uncarried.values().any(|names| names.contains(&name));
+        if is_found_so || uncarried(&name, None).is_some() {
             continue;
         }
         let to = hosts_of(setup.ui, &hosts_question(&secret.path, &name))?;
         if !to.is_empty() {
             let mut rule = EgressRule::to(to);
             keyless_daemon::narrow(known, &secret.path, &mut rule, None);
+            rule.sign = signer_of(&secret.path, &secret.metadata, &all).filter(|signer| {
+                all.iter().any(|one| signer.companion().is_some_and(|path| *path == one.path))
+            });
+            if let Some(signer) = &rule.sign {
+                setup.ui.line(&format!("{} is never sent, it signs: --sign {signer}", secret.path));
+            }
             let metadata = Metadata { egress: Some(rule), ..secret.metadata.clone() };
             operator.set(&secret.path, &secret.metadata, metadata).await?;
         }
