@@ -174,6 +174,7 @@ fn look<'l>(file: &str, line: &'l str, forms: &TokenForms) -> Option<Seen<'l>> {
         .find_map(|word| token(word, forms))
         .or_else(|| address(line, forms))
         .or_else(|| password_in_address(line))
+        .or_else(|| password_of_curl(line))
         .or_else(|| named::named_value(line, forms))
         .or_else(|| named::in_login_file(file, line))
 }
@@ -243,10 +244,25 @@ fn password_in_address(line: &str) -> Option<Seen<'_>> {
         let end = rest.find(|c: char| c.is_whitespace() || "/?#\"'`<>".contains(c));
         let (login, _host) = rest[..end.unwrap_or(rest.len())].rsplit_once('@')?;
         let (_user, password) = login.split_once(':')?;
-        let made_up =
-            password.len() >= 12 && random::is_woven(password) && is_random(password, 3.0);
-        made_up.then(|| Seen::new("password in an address", Some(password)))
+        is_made_up(password).then(|| Seen::new("password in an address", Some(password)))
     })
+}
+
+/// `curl -u user:PASSWORD`.
+fn password_of_curl(line: &str) -> Option<Seen<'_>> {
+    let (_, arguments) = line.split_once("curl ")?;
+    ["-u", "--user"].iter().find_map(|option| {
+        arguments.match_indices(option).find_map(|(at, _)| {
+            let rest = arguments[at + option.len()..].trim_start_matches([' ', '=', '"', '\'']);
+            let end = rest.find(|c: char| c.is_whitespace() || "\"'`<>\\".contains(c));
+            let (_user, password) = rest[..end.unwrap_or(rest.len())].split_once(':')?;
+            is_made_up(password).then(|| Seen::new("password of a request", Some(password)))
+        })
+    })
+}
+
+fn is_made_up(password: &str) -> bool {
+    password.len() >= 12 && random::is_woven(password) && is_random(password, 3.0)
 }
 
 /// Where a part of a text begins in it, in bytes.

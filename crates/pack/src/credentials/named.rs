@@ -142,7 +142,7 @@ fn said_of<'l>(before: &str, name: &str, rest: &'l str) -> Option<&'l str> {
     (is_apart && is_set_by_a_space(before, name)).then_some(after)
 }
 
-/// `ENV NAME value`, `--NAME value`, `machine M login L password value`.
+/// `ENV NAME value`, `--NAME value`, `machine M login L password value`, `Authorization: Bearer value`.
 fn is_set_by_a_space(before: &str, name: &str) -> bool {
     if name.starts_with("--") {
         return true;
@@ -150,6 +150,9 @@ fn is_set_by_a_space(before: &str, name: &str) -> bool {
     // Nor is a line of such a file longer; one of megabytes would be gone through at each of its words.
     if before.len() > MAX_BEFORE {
         return false;
+    }
+    if name.eq_ignore_ascii_case("bearer") {
+        return before.to_ascii_lowercase().contains("authorization");
     }
     let before = before.trim();
     let in_netrc = name == "password" && (before.is_empty() || before.contains("login "));
