@@ -481,7 +481,8 @@ pub fn add(
     yes: bool,
 ) -> Result<Answer<ModuleData>> {
     confirmed(yes, "add")?;
-    repo::add(&Site::new(surroundings, request), options).map(Answer::new)
+    let (data, warnings) = repo::add(&Site::new(surroundings, request), options)?;
+    Ok(Answer { data, warnings })
 }
 
 /// `remove`: one module less.

@@ -140,6 +140,31 @@ impl Manifest {
         Ok(modules)
     }
 
+    /// What is said of each enabled module that no profile takes or names: nobody ever deploys it.
+    pub(crate) fn warnings_of_untaken(&self) -> Vec<String> {
+        let is_taken = |module: &Module| {
+            let mut rules = self.profiles.values();
+            rules.any(|rule| rule.takes(module) || rule.exclude_modules.contains(&module.id))
+        };
+        let untaken = self.modules.iter().filter(|module| module.enabled && !is_taken(module));
+        let tags: BTreeSet<&str> = self
+            .profiles
+            .values()
+            .flat_map(|rule| &rule.include_tags)
+            .map(String::as_str)
+            .collect();
+        let tags = tags.into_iter().collect::<Vec<_>>().join(", ");
+        let tags = if tags.is_empty() { "none has any".to_owned() } else { tags };
+        let word = |module: &Module| {
+            format!(
+                "no profile takes {}, so it is never deployed: give it a tag that one includes ({tags}), or put it \
+                 under include_modules of one in agentpack.yaml",
+                module.id
+            )
+        };
+        untaken.map(word).collect()
+    }
+
     /// The targets that a filter leaves: all that are configured, or the one named.
     pub(crate) fn chosen_targets(&self, filter: &str) -> Result<Vec<TargetId>> {
         if filter == "all" {

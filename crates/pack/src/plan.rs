@@ -124,6 +124,7 @@ impl Plan {
         let mut deployed = Deployed::read(site, &desired.roots, &manifest.targets, targets)?;
         operator::keep(site, manifest, targets, &mut desired, &mut deployed);
         let mut warnings: Vec<String> = interrupted(site).into_iter().collect();
+        warnings.extend(manifest.warnings_of_untaken());
         warnings.append(&mut workspace.warnings);
         warnings.append(&mut desired.warnings);
         warnings.append(&mut deployed.warnings);

@@ -70,8 +70,8 @@ pub struct FetchData {
     pub git_modules_fetched: usize,
 }
 
-/// Adds a module to the manifest.
-pub(crate) fn add(site: &Site, options: &AddOptions) -> Result<ModuleData> {
+/// Adds a module to the manifest; also gives what is said of it where no profile takes it.
+pub(crate) fn add(site: &Site, options: &AddOptions) -> Result<(ModuleData, Vec<String>)> {
     let source = source_from_spec(&options.source)?;
     let id =
         options.id.clone().unwrap_or_else(|| format!("{}:{}", options.kind, source_name(&source)));
@@ -92,7 +92,9 @@ pub(crate) fn add(site: &Site, options: &AddOptions) -> Result<ModuleData> {
         line: 0,
     };
     edited(site, |text, path| module_added(text, path, &module))?;
-    Ok(module_data(site, &id))
+    let mut manifest = Manifest::load(&site.repo)?;
+    manifest.modules.retain(|module| module.id == id);
+    Ok((module_data(site, &id), manifest.warnings_of_untaken()))
 }
 
 /// Removes a module from the manifest.

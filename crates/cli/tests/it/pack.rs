@@ -244,6 +244,23 @@ fn keyless_codes() -> usize {
     keyless_pack::Code::ALL.len()
 }
 
+/// Who forgets the tag need not wonder why nothing is deployed.
+#[test]
+fn a_module_that_no_profile_takes_is_named() {
+    let world = World::empty();
+    run(&world, &["init", "--yes"]).exits(0);
+    let add = ["add", "instructions", "local:modules/instructions/base", "--yes"];
+    let told = "no profile takes instructions:base, so it is never deployed: give it a tag that one includes (base)";
+    for words in [&add[..], &["plan"], &["status"]] {
+        let answer = run(&world, words).exits(0).json();
+        let warnings = answer["warnings"].to_string();
+        assert!(warnings.contains(told), "{words:?}: {answer}");
+    }
+    run(&world, &["remove", "instructions:base", "--yes"]).exits(0);
+    let answer = run(&world, &[&add[..], &["--tags", "base"]].concat()).exits(0).json();
+    assert_eq!(answer["warnings"], json!([]), "{answer}");
+}
+
 #[test]
 fn a_life_from_init_to_rollback() {
     let world = World::empty();
