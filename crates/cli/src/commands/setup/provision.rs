@@ -10,8 +10,8 @@ use keyless_core::{Code, Destination, EgressRule, Error, SecretPath};
 use keyless_daemon::{
     AgreedBy, Operator, ci, counted, manifest_of, places_at, places_in_words, read_destinations,
     setup::{
-        Import, ImportRow, Judged, Login, Outcome, Proposal, Proposer, Scan, Wish,
-        signer_of, uncarried, values_elsewhere,
+        Import, ImportRow, Judged, Login, Outcome, Proposal, Proposer, Scan, Wish, signer_of,
+        uncarried, values_elsewhere,
     },
     vault::{Inventory, Manifest, Metadata, Providers, Row},
 };
