@@ -218,7 +218,9 @@ fn places(word: &str) -> Vec<String> {
         return Vec::new();
     }
     let (root, parts) = (if word.starts_with('/') { "/" } else { "" }, parts_of(word));
-    let begins = |at: &usize| (*at == 0 && !root.is_empty()) || parts[*at].starts_with('.');
+    let begins = |at: &usize| {
+        (*at == 0 && !root.is_empty()) || (parts[*at].starts_with('.') && parts[*at] != "..")
+    };
     let mut found = Vec::new();
     for at in (0..parts.len()).filter(begins).take(MAX_BEGINNINGS) {
         let of_its_kind =
@@ -236,10 +238,11 @@ fn parts_of(path: &str) -> Vec<&str> {
     let mut parts = Vec::new();
     for part in path.split('/').filter(|part| !matches!(*part, "" | ".")) {
         let last = parts.last().is_none_or(|last| *last == "..");
-        if part == ".." && !last {
-            parts.pop();
-        } else {
-            parts.push(part);
+        match (part, last) {
+            ("..", false) => drop(parts.pop()),
+            // Above the root there is the root.
+            ("..", true) if path.starts_with('/') => {}
+            _ => parts.push(part),
         }
     }
     parts
@@ -251,17 +254,20 @@ fn leads_to(parts: &[&str], place: &[&str]) -> bool {
     let fits = |(at, (part, name)): (usize, (&&str, &&str))| {
         part.eq_ignore_ascii_case(name)
             || ((at == 0 || !part.bytes().all(|byte| byte == b'*'))
+                && (part.starts_with('.') || !name.starts_with('.'))
                 && !matching(part, std::iter::once(*name)).is_empty())
     };
     parts.iter().any(|part| is_pattern(part)) && parts.iter().zip(place).enumerate().all(fits)
 }
 
-/// A path whose name is a pattern as one to each file that it may be: with three letters or more before its first sign.
+/// A path whose name is a pattern as one to each file that it may be: with three letters or more before its first sign, and an
+/// end that is none (`src/cli*` is a folder's files, `cli*.json` may be keys).
 fn keepers(word: &str) -> Vec<String> {
     let began = word.rfind('/').map_or(0, |at| at + 1);
     let name = &word[began..];
     let literal = name.find(['*', '?', '[']).unwrap_or_default();
-    let found = matching(name, KEEPERS.iter().copied().filter(|_| literal > 2));
+    let ends = name.ends_with(|c: char| c.is_ascii_alphanumeric());
+    let found = matching(name, KEEPERS.iter().copied().filter(|_| literal > 2 && ends));
     found.into_iter().map(|name| format!("{}{name}", &word[..began])).collect()
 }
 

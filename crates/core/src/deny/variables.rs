@@ -75,6 +75,7 @@ impl Variables {
                 values.truncate(MAX_VALUES);
             }
             if let Some(around) = self.before.last_mut() {
+                self.kept += ENTRY;
                 around.entry(name).or_insert(before);
             }
         }

@@ -57,6 +57,12 @@ const PROGRAMS: &[&str] = &[
     "vercel",
     "yarn",
 ];
+/// Options that have a word behind them which is neither a verb nor an object of one: where a program looks, and what it leaves.
+const ASIDE: &[(&[&str], &[&str])] = &[
+    (&["k", "kubectl", "oc"], &["--cluster", "--context", "--namespace", "-n"]),
+    (&["aws"], &["--endpoint-url", "--exclude", "--profile", "--region"]),
+    (&["terraform", "terragrunt", "tofu"], &["-chdir"]),
+];
 /// As many words behind options are tried as a verb and as an option's word.
 const MAX_UNCLEAR: usize = 4;
 
@@ -73,21 +79,36 @@ pub(super) fn verbs_first(words: &[String]) -> Vec<Vec<String>> {
     if !own.iter().any(|word| is_option(word)) {
         return Vec::new();
     }
+    let aside: Vec<&str> = ASIDE
+        .iter()
+        .filter(|(programs, _)| programs.contains(&program.as_str()))
+        .flat_map(|(_, options)| options.iter().copied())
+        .collect();
+    let is_aside = |word: &str| aside.contains(&word.split('=').next().unwrap_or(word));
+    let own: Vec<&String> = own
+        .iter()
+        .enumerate()
+        .filter(|(at, word)| {
+            let before = at.checked_sub(1).map(|before| own[before].as_str());
+            !is_aside(word) && !before.is_some_and(|word| is_aside(word) && !word.contains('='))
+        })
+        .map(|(_, word)| word)
+        .collect();
     let is_behind = |at: &usize| {
         let before = at.checked_sub(1).map(|before| own[before].as_str());
-        !is_option(&own[*at]) && before.is_some_and(|word| is_option(word) && !word.contains('='))
+        !is_option(own[*at]) && before.is_some_and(|word| is_option(word) && !word.contains('='))
     };
     let unclear: Vec<usize> = (0..own.len()).filter(is_behind).take(MAX_UNCLEAR).collect();
     let ways = (0..1_usize << unclear.len()).map(|way| {
         let is_verb = |at: &usize| match unclear.iter().position(|one| one == at) {
             Some(place) => way >> place & 1 == 1,
-            None => !is_option(&own[*at]) && !is_behind(at),
+            None => !is_option(own[*at]) && !is_behind(at),
         };
         let (verbs, options): (Vec<usize>, Vec<usize>) = (0..own.len()).partition(is_verb);
         // What stood behind the verbs stays there.
         let is_last = |at: &&usize| verbs.last().is_some_and(|last| *at > last);
         let (behind, before): (Vec<usize>, Vec<usize>) = options.iter().partition(is_last);
-        let each = verbs.iter().copied().chain(behind).chain(before).map(|at| &own[at]);
+        let each = verbs.iter().copied().chain(behind).chain(before).map(|at| own[at]);
         std::iter::once(program).chain(each).chain(others).cloned().collect::<Vec<_>>()
     });
     ways.filter(|way| *way != words).collect()
@@ -116,6 +137,11 @@ mod tests {
         assert_eq!(ways("op -a b read -c"), ["op read -c -a b", "op b read -c -a"]);
         assert_eq!(ways("vault -a b kv -m c get x").len(), 4);
         assert_eq!(ways("vault -a b -c d -e f -g h -i j -k l").len(), 15);
+        assert_eq!(
+            ways("kubectl -n shop get pods -o yaml"),
+            ["kubectl get pods -o yaml", "kubectl get pods yaml -o"]
+        );
+        assert_eq!(ways("terraform -chdir=infra/keys output"), ["terraform output"]);
         assert!(ways("op read x").is_empty() && ways("cat -n .env").is_empty());
     }
 }

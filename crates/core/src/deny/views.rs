@@ -181,7 +181,7 @@ impl Looks {
         let mut scopes = Scopes { coming: script.scopes.iter().peekable(), open: Vec::new() };
         for index in 0..script.commands.len() {
             let here = Here { text, commands: &script.commands, index, nesting };
-            scopes.reach(here.command(), self);
+            scopes.reach(here.command(), self)?;
             let names = Names { files: &self.files, variables: &self.variables, seen: &seen };
             self.output = of_script.of_inner(here.output(&names));
             self.at_input = self.files.secret_at_input(&here);
@@ -206,7 +206,7 @@ impl Looks {
             // What was said over and over is not judged.
             self.files.is_short()?;
         }
-        scopes.close_until(usize::MAX, self);
+        scopes.close_until(usize::MAX, self)?;
         (self.output, self.at_input) = (of_script, input_before);
         Some(())
     }
@@ -509,9 +509,9 @@ struct Scopes<'s> {
 
 impl Scopes<'_> {
     /// Takes in that a command begins.
-    fn reach(&mut self, command: &SimpleCommand, looks: &mut Looks) {
+    fn reach(&mut self, command: &SimpleCommand, looks: &mut Looks) -> Option<()> {
         let at = command.span.start;
-        self.close_until(at, looks);
+        self.close_until(at, looks)?;
         while let Some(scope) = self.coming.next_if(|scope| scope.range.start <= at) {
             if scope.range.end > at {
                 self.begin(scope.range.end, scope.kind, looks);
@@ -521,6 +521,7 @@ impl Scopes<'_> {
         if !command.assignments.is_empty() && !command.words.is_empty() {
             self.begin(command.span.end, ScopeKind::Perhaps, looks);
         }
+        Some(())
     }
 
     fn begin(&mut self, end: usize, kind: ScopeKind, looks: &mut Looks) {
@@ -528,7 +529,8 @@ impl Scopes<'_> {
         self.open.push((end, kind, looks.folder.clone()));
     }
 
-    fn close_until(&mut self, at: usize, looks: &mut Looks) {
+    /// What goes from one to that around it is charged: there may be as many of both as a text has room for.
+    fn close_until(&mut self, at: usize, looks: &mut Looks) -> Option<()> {
         while let Some((_, kind, folder)) = self.open.pop_if(|(end, ..)| *end <= at) {
             match kind {
                 ScopeKind::Own => {
@@ -540,7 +542,10 @@ impl Scopes<'_> {
                     looks.folder = looks.folder.take().or(folder);
                 }
             }
+            let taken = looks.variables.taken();
+            looks.charge(taken)?;
         }
+        Some(())
     }
 }
 
