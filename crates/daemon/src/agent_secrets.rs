@@ -123,7 +123,7 @@ impl AgentSecrets {
                 let granted = match self.keeper.locks_in() {
                     // It is open: the code is neither judged nor used up, and the window stays as it is.
                     Some(rest) => rest,
-                    None => self.keeper.reopen(&totp, asked).await?,
+                    None => self.keeper.reopen(&totp, asked, Some(&self.session)).await?,
                 };
                 let granted_seconds = Some(granted.as_secs());
                 Ok(Reply::Unlocked(Unlocked { unlocked: true, granted_seconds }))

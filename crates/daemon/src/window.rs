@@ -20,14 +20,17 @@ use std::{
 };
 
 use jiff::Timestamp;
-use keyless_core::{ApproveOnUse, Code, Error, SafeText, audit::Action};
+use keyless_core::{
+    ApproveOnUse, Code, Error, SafeText,
+    audit::{Action, Agent},
+};
 use keyless_store::AuditLog;
 use keyless_vault::{LOOK, Moment, Vault};
 use parking_lot::Mutex;
 use serde::Deserialize;
 use tokio::sync::Notify;
 
-use crate::opening;
+use crate::{broker::agent, opening};
 
 /// `[unlock]` of `config.toml`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -164,11 +167,15 @@ impl Keeper {
         Self { vault, log, on_record, takes_codes, window, born, locks_at, changed: Notify::new() }
     }
 
-    /// Writes down that the store is open, and by what.
+    /// Writes down that the operator has opened the store, and by what.
     pub(crate) async fn opened(&self, by: &str) {
+        self.opened_by(agent("operator", "operator"), by).await;
+    }
+
+    async fn opened_by(&self, who: Agent, by: &str) {
         self.on_record.store(true, Ordering::Relaxed);
         self.takes_codes.store(false, Ordering::Relaxed);
-        opening::record(&self.log, Action::Unlock, "operator", by).await;
+        opening::record(&self.log, Action::Unlock, who, by).await;
     }
 
     /// Writes down that the store was closed, by whom and why, if that is not on record: a store that has locked itself is
@@ -182,7 +189,7 @@ impl Keeper {
         let was_open = self.on_record.swap(false, Ordering::Relaxed);
         let took_codes = self.takes_codes.swap(takes_codes, Ordering::Relaxed);
         if was_open || took_codes {
-            opening::record(&self.log, Action::Lock, who, why).await;
+            opening::record(&self.log, Action::Lock, agent(who, who), why).await;
         }
     }
 
@@ -213,21 +220,30 @@ impl Keeper {
         }
     }
 
-    /// Opens the locked store by a code, for at most what the window allows. Gives for how long. A wrong code
-    /// is on record.
+    /// Opens the locked store by a code, for at most what the window allows. Gives for how long. `session` is the
+    /// agent's that has sent it, which is on record, as a wrong code is; without one it was the operator.
     pub(crate) async fn reopen(
         &self,
         code: &str,
         asked: Option<Duration>,
+        session: Option<&str>,
     ) -> Result<Duration, Error> {
-        let granted = self.open_again(code, asked).await;
+        let sender = session.map(|session| agent("mcp", session));
+        let opener = sender.clone().unwrap_or_else(|| agent("operator", "operator"));
+        let granted = self.open_again(code, asked, opener).await;
         if let Err(error) = &granted {
-            opening::record_refusal(&self.log, error.code()).await;
+            let who = sender.unwrap_or_else(opening::unproven);
+            opening::record_refusal(&self.log, who, error.code()).await;
         }
         granted
     }
 
-    async fn open_again(&self, code: &str, asked: Option<Duration>) -> Result<Duration, Error> {
+    async fn open_again(
+        &self,
+        code: &str,
+        asked: Option<Duration>,
+        who: Agent,
+    ) -> Result<Duration, Error> {
         let end = self.born + self.window.longest;
         let most = asked.unwrap_or(self.window.length).min(self.window.length);
         let mut granted = Duration::ZERO;
@@ -238,7 +254,7 @@ impl Keeper {
         let (now, clock) = (Timestamp::now(), self.born.elapsed());
         self.vault.reopen_with(code, now, clock, opening).await?;
         self.changed.notify_waiters();
-        self.opened("a code").await;
+        self.opened_by(who, "a code").await;
         Ok(granted)
     }
 
@@ -248,7 +264,7 @@ impl Keeper {
         if self.vault.is_open() {
             return self.vault.judge_code(code, Timestamp::now(), self.born.elapsed()).await;
         }
-        self.open_again(code, None).await.map(drop)
+        self.open_again(code, None, agent("operator", "operator")).await.map(drop)
     }
 
     /// The least that every secret asks for.

@@ -611,6 +611,34 @@ fn a_code_reopens_the_store_under_a_running_session() {
     wait_until("each is on record", || openings() == expected);
 }
 
+/// Whoever reads the log can tell which agent has opened the store, or tried.
+#[test]
+fn a_code_that_an_agent_passes_on_is_on_record_as_its_sessions() {
+    let world = World::with_token();
+    let uri_file = world.operator_file("uri");
+    let enrol = ["vault", "envelope", "add", "totp", "--output", uri_file.to_str().unwrap()];
+    world.keyless(&enrol).run().ok();
+    let uri = fs::read_to_string(&uri_file).unwrap().trim().to_owned();
+    unlock(&world, "1s");
+    wait_until("the window is over", || status(&world)["broker"]["takes_codes"] == json!(true));
+    let mut agent = crate::mcp::Agent::connect(&world);
+    assert_eq!(agent.fault("secrets_unlock", &json!({ "totp": "000000" })).0, "totp-wrong");
+    let code = code_of(&uri);
+    let told = agent.tool("secrets_unlock", &json!({ "totp": code })).unwrap();
+    assert_eq!(told["unlocked"], json!(true), "{told}");
+    let log = world.log();
+    let opened: Vec<_> = log.iter().filter(|entry| entry["action"] == "unlock").collect();
+    let [cold, refused, opened] = opened[..] else { panic!("{log:?}") };
+    assert_eq!(cold["agent"]["session_id"], "operator", "{cold}");
+    for (entry, result) in [(refused, "denied"), (opened, "success")] {
+        let session = entry["agent"]["session_id"].as_str().unwrap();
+        let uri = entry["agent"]["uri"].as_str().unwrap();
+        assert!(session.starts_with("m-") && uri.contains("/mcp/"), "{entry}");
+        assert_eq!(entry["result"], result, "{entry}");
+    }
+    assert!(!log.iter().any(|entry| entry.to_string().contains(&code)), "{log:?}");
+}
+
 /// That no code opens the store any more is a change of its own, and on record.
 #[test]
 fn a_lock_of_a_store_that_takes_codes_is_on_record() {

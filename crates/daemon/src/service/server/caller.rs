@@ -52,6 +52,12 @@ impl Bound {
 }
 
 impl Caller {
+    /// The session that it speaks for, if it has greeted as one or is in a run's jail.
+    pub(super) fn session_id(&self) -> Option<&str> {
+        let bound = self.bound.as_ref().map(|bound| bound.session.as_str());
+        bound.or(self.agent.as_deref())
+    }
+
     /// What stands for these secrets in the run in whose jail it is.
     pub(super) fn placeholders(&self, of: &[SecretPath]) -> Result<Vec<String>, Error> {
         let outside =

@@ -179,7 +179,8 @@ impl Service {
             }
             Call::Reopen { code, seconds } => {
                 let asked = seconds.map(Duration::from_secs);
-                match self.keeper.reopen(&code, asked).await {
+                // Who has greeted as a session is one, whatever it sends.
+                match self.keeper.reopen(&code, asked, caller.session_id()).await {
                     Ok(granted) => Answer::Reopened { seconds: granted.as_secs() },
                     Err(error) => Answer::error(&error),
                 }
