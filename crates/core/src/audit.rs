@@ -199,6 +199,8 @@ pub enum Action {
     Unlock,
     /// A secret's metadata changed.
     Update,
+    /// Values were read to be judged, and given to nobody.
+    Validate,
     /// The log was verified.
     Verify,
 }
@@ -519,6 +521,7 @@ impl Action {
             Self::Template => ActionType::Template.as_str(),
             Self::Unlock => "unlock",
             Self::Update => "update",
+            Self::Validate => "validate",
             Self::Verify => "verify",
         }
     }

@@ -20,14 +20,17 @@ use keyless_mcp::{
         Validated,
     },
 };
+use keyless_store::AuditLog;
 use keyless_vault::{
     EnvelopeKind, FormatVerdict, IndexFile, Inventory, Manifest, Row, Secret, Vault,
 };
 
 use crate::{
     approvals::Question,
+    broker::agent,
     caution::LastManifest,
     liveness::{LivenessChecks, LivenessVerdict},
+    looked_over::looked_over,
     requests::{Requests, unknown},
     web::Web,
     window::Keeper,
@@ -37,6 +40,7 @@ use crate::{
 pub(crate) struct AgentSecrets {
     pub(crate) vault: Arc<Vault>,
     pub(crate) requests: Arc<Requests>,
+    pub(crate) log: AuditLog,
     pub(crate) session: String,
     /// The secrets of the run in whose jail it is; then no other is sent anywhere.
     pub(crate) given: Option<Vec<SecretPath>>,
@@ -244,7 +248,7 @@ impl AgentSecrets {
         })
     }
 
-    /// The value is fetched and dropped: only whether it came is told.
+    /// The value is fetched and dropped, which is on record before anything of it is told.
     async fn validate(&self, path: SecretPath, liveness: bool) -> Result<Validated, Error> {
         let row = self.row(&path).await?;
         // Both are the operator's word: an agent writes the manifest, and could try pattern after pattern.
@@ -260,6 +264,8 @@ impl AgentSecrets {
             }
             _ => error,
         })?;
+        let who = agent("mcp", &self.session);
+        self.log.append(looked_over(who, vec![path.clone()], "secrets_validate")).await?;
         let expires_at = row.upkeep.expires_at;
         let liveness = if liveness { Some(self.liveness(&path, &row).await?) } else { None };
         let format = match judged {

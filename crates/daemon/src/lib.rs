@@ -56,6 +56,7 @@ mod inventory;
 mod liveness;
 mod log_breaks;
 mod log_keeping;
+mod looked_over;
 mod metrics;
 mod notes;
 mod opening;

@@ -6,6 +6,7 @@ mod client;
 mod edited;
 mod given;
 mod lasting;
+mod looking_over;
 mod messages;
 mod overview;
 mod proof;

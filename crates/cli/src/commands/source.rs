@@ -2,10 +2,13 @@
 
 mod declaring;
 
-use std::process::ExitCode;
+use std::{collections::BTreeMap, process::ExitCode, sync::Arc};
 
 use keyless_core::{Error, SecretPath};
-use keyless_daemon::vault::{Held, RouterConfig, SecretsFile, SourceConfig, SourceReport};
+use keyless_daemon::{
+    Operator,
+    vault::{Held, RouterConfig, SecretsFile, SourceConfig, SourceReport},
+};
 use serde_json::json;
 
 use super::{
@@ -132,6 +135,7 @@ async fn browse(ui: &Ui, args: BrowseArgs) -> Result<ExitCode, Error> {
 
 async fn check(ui: &Ui, args: CheckArgs) -> Result<ExitCode, Error> {
     let (_, vault) = unlock_vault(&args.factor).await?;
+    let vault = Arc::new(vault);
     warn_of_unread(ui, vault.unread_of_sources());
     warn_of_secrets_file(ui);
     let mut secrets = vault.list().await?.to_vec();
@@ -141,19 +145,20 @@ async fn check(ui: &Ui, args: CheckArgs) -> Result<ExitCode, Error> {
         }
         secrets.retain(|secret| args.paths.contains(&secret.path));
     }
+    // To ask for bait is what the alarm is for.
+    let asked = secrets.iter().filter(|secret| !secret.metadata.honeypot);
+    let asked: Vec<SecretPath> = asked.map(|secret| secret.path.clone()).collect();
+    let operator = Operator::new(Arc::clone(&vault));
+    let found = ui.wait("Fetching values", operator.look_over(&asked, "source check")).await?;
+    let found: BTreeMap<SecretPath, Result<(), Error>> = asked.into_iter().zip(found).collect();
     let (mut rows, mut data, mut failed) = (Vec::new(), Vec::new(), 0);
     for secret in secrets {
-        // The value is fetched and dropped at once; only whether it came is told.
-        let state = if secret.metadata.honeypot {
-            // To ask for it is what the alarm is for.
-            "bait: never fetched".to_owned()
-        } else {
-            match ui.wait("Fetching values", vault.open(&secret.path)).await {
-                Ok(_) => "ok".to_owned(),
-                Err(error) => {
-                    failed += 1;
-                    error.message()
-                }
+        let state = match found.get(&secret.path) {
+            None => "bait: never fetched".to_owned(),
+            Some(Ok(())) => "ok".to_owned(),
+            Some(Err(error)) => {
+                failed += 1;
+                error.message()
             }
         };
         let source = source_word(&secret.metadata.source);

@@ -1,11 +1,11 @@
 //! A project's manifest, merged with what the operator knows, as `secret validate` tells it; and
 //! aliases in the environment of a command.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{
     invocation::KEYLESS,
-    mcp::unlock,
+    mcp::{Agent, unlock},
     world::{ALLOWED, TOKEN, VARIABLE, World},
 };
 
@@ -60,6 +60,44 @@ fn a_misspelt_word_of_a_manifest_is_told_and_asks_a_person() {
     assert_eq!(row["approve_on_use"], "per-call", "{row}");
     let seen = world.keyless(&["--ci", "run", "--", "true"]).env(VARIABLE, "x").run();
     assert!(seen.errors().contains(&told), "{}", seen.errors());
+}
+
+/// Who has read a value, and when, is on record also where it went nowhere; what could not be had was not read.
+#[test]
+fn values_that_are_read_to_be_judged_are_on_record() {
+    let world = World::with_token();
+    world.add("team/b/other", &[]).ok();
+    let gone = ["secret", "add", "team/c/gone", "--source", "env:NOT_THERE_AT_ALL"];
+    world.keyless(&gone).run().ok();
+    world.declares(format!("required = [{TOKEN:?}, \"team/c/gone\"]\n"));
+    unlock(&world);
+    let judged = || -> Vec<Value> {
+        let log = world.log().into_iter();
+        log.filter(|entry| entry["action"] == "validate").collect()
+    };
+    let mut agent = Agent::connect(&world);
+    agent.tool("secrets_validate", &json!({ "path": TOKEN })).unwrap();
+    agent.tool("secrets_validate", &json!({ "path": "team/c/gone" })).unwrap_err();
+    world.keyless(&["secret", "validate"]).run().exits(0);
+    world.keyless(&["secret", "validate", "--values"]).run().exits(1);
+    world.keyless(&["source", "check", "team/c/gone"]).run().exits(1);
+    world.keyless(&["source", "check"]).run().exits(1);
+    let log = judged();
+    let told: Vec<_> = log.iter().map(|one| (&one["detail"]["note"], &one["target"])).collect();
+    assert_eq!(
+        told,
+        [
+            (&json!("secrets_validate"), &json!(TOKEN)),
+            (&json!("secret validate"), &json!(TOKEN)),
+            (&json!("source check"), &json!(format!("{TOKEN},team/b/other"))),
+        ],
+        "{log:?}"
+    );
+    let who = |entry: &Value| entry["agent"]["session_id"].as_str().unwrap().to_owned();
+    assert!(who(&log[0]).starts_with("m-"), "{log:?}");
+    assert_eq!((who(&log[1]), who(&log[2])), ("operator".to_owned(), "operator".to_owned()));
+    // It is no use: nobody was given the value.
+    assert!(log.iter().all(|entry| entry["secrets_used"] == json!([])), "{log:?}");
 }
 
 #[test]

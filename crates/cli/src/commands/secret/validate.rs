@@ -4,7 +4,10 @@ use std::{collections::BTreeMap, env, path::PathBuf, process::ExitCode};
 
 use jiff::Zoned;
 use keyless_core::{Code, Error, SafeText, SecretPath};
-use keyless_daemon::vault::{Freshness, Inventory, Manifest, Origin, Row};
+use keyless_daemon::{
+    Operator,
+    vault::{Freshness, Inventory, Manifest, Origin, Row},
+};
 use serde_json::{Value, json};
 
 use super::super::{open_store, unlock_vault};
@@ -58,18 +61,17 @@ fn project(named: Option<PathBuf>) -> Result<PathBuf, Error> {
     })
 }
 
-/// Whether each stored secret's value can be had now. The values are dropped at once.
+/// Whether each stored secret's value can be had now.
 async fn values(
     args: &ValidateArgs,
     inventory: &Inventory,
 ) -> Result<BTreeMap<SecretPath, Option<String>>, Error> {
     let (_, vault) = unlock_vault(&args.factor).await?;
-    let mut all = BTreeMap::new();
-    for (path, _) in inventory.rows.iter().filter(|(_, row)| row.has_value()) {
-        let fault = vault.open(path).await.err().map(|error| error.message());
-        all.insert(path.clone(), fault);
-    }
-    Ok(all)
+    let stored = inventory.rows.iter().filter(|(_, row)| row.has_value());
+    let paths: Vec<SecretPath> = stored.map(|(path, _)| path.clone()).collect();
+    let found = Operator::new(vault).look_over(&paths, "secret validate").await?;
+    let faults = found.into_iter().map(|found| found.err().map(|error| error.message()));
+    Ok(paths.into_iter().zip(faults).collect())
 }
 
 /// One row and what is said of it.

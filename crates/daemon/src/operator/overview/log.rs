@@ -19,7 +19,7 @@ const OF_SESSION: u32 = 200;
 pub const LOG_OUTCOMES: [Outcome; 5] =
     [Outcome::Success, Outcome::Denied, Outcome::Blocked, Outcome::Error, Outcome::Timeout];
 /// The acts that can be asked for.
-pub const LOG_ACTIONS: [Action; 25] = [
+pub const LOG_ACTIONS: [Action; 26] = [
     Action::Egress,
     Action::Exec,
     Action::Template,
@@ -39,6 +39,7 @@ pub const LOG_ACTIONS: [Action; 25] = [
     Action::Update,
     Action::Rotate,
     Action::Reveal,
+    Action::Validate,
     Action::Delete,
     Action::Export,
     Action::Import,

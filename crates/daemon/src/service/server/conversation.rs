@@ -264,6 +264,7 @@ impl Service {
         Ok(AgentSecrets {
             vault: Arc::clone(self.broker.vault()),
             requests: Arc::clone(self.broker.requests()),
+            log: self.broker.log().clone(),
             session,
             given: caller.bound.as_ref().map(|bound| bound.secrets.clone()),
             declared: caller.bound.as_ref().map(|bound| bound.declared.clone()).unwrap_or_default(),
