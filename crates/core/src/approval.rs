@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!             ┌─► ok | cancelled          a value, a rotation, a proposal
-//!   pending ──┼─► once | session | denied  the use of a secret; an action or a deploy, which are allowed once
+//!   pending ──┼─► once | session           the use of a secret; an action or a deploy, which are allowed once
+//!             ├─► denied                   refused in so many words, whatever was asked: remembered for a while
 //!             ├─► failed                   what was accepted could not be carried out
 //!             └─► expired                  nobody answered in time
 //! ```
@@ -84,9 +85,9 @@ pub struct Settled {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Status {
-    /// The person closed it without an answer in its favour.
+    /// The person closed it without an answer.
     Cancelled,
-    /// The use was refused.
+    /// It was refused, in so many words.
     Denied,
     /// Nobody answered in time.
     Expired,
@@ -127,7 +128,7 @@ pub enum Decision {
     AllowSession,
     /// None of it.
     Cancel,
-    /// No use, and don't ask again soon.
+    /// No, and don't ask the same again soon.
     Deny,
     /// Accepted, but it could not be carried out.
     Fail(Code),
@@ -173,7 +174,7 @@ impl Request {
             (Decision::AllowSession, true) if is_use => {
                 (Status::Session, Outcome::default(), Some(SESSION_LIFE))
             }
-            (Decision::Deny, true) => (Status::Denied, Outcome::default(), None),
+            (Decision::Deny, _) => (Status::Denied, Outcome::default(), None),
             (Decision::Cancel, false) => (Status::Cancelled, Outcome::default(), None),
             (Decision::Fulfil(outcome), false) => (Status::Ok, outcome, None),
             (Decision::Fail(code), _) => (Status::Failed { code }, Outcome::default(), None),
@@ -218,8 +219,8 @@ impl Request {
         Self { settled, ..self.clone() }
     }
 
-    /// Whether it is a denial that still counts at `now`. What was cancelled is none: the agent asks its user, who may want it
-    /// tried again.
+    /// Whether it is a denial that still counts at `now`. What was only closed is none: the agent asks its user, who may want
+    /// it tried again.
     pub fn denies(&self, now: Timestamp) -> bool {
         self.settled.as_ref().is_some_and(|settled| {
             let over = settled.at.checked_add(COOL_DOWN).is_ok_and(|over| now >= over);

@@ -175,7 +175,7 @@ codes! {
     /// A person refused the use, and asking again at once is no answer to that.
     ApprovalDenied = "approval_denied", "NL-E204", 403, Refused, Operator, false,
         "do something else, or talk to the person; a denial can be lifted with keyless approve --take-back ID",
-        "The use of this credential was denied.";
+        "What was asked for was denied.";
     /// A person has to allow this use, and nobody has yet.
     ApprovalRequired = "approval_required", "NL-E204", 403, Refused, Operator, true,
         "have the person answer with keyless approve, then retry",

@@ -465,6 +465,8 @@ fn polled(request: &Request, now: Timestamp) -> Option<Polled> {
     let path = request.path.clone()?;
     let status = match request.status(now) {
         Status::Cancelled => StatusKind::Cancelled.into(),
+        // The protocol has no other word where it is not the use that is asked for.
+        Status::Denied if !request.asked.is_permission() => StatusKind::Cancelled.into(),
         Status::Denied => StatusKind::Denied.into(),
         Status::Expired => StatusKind::Expired.into(),
         Status::Failed { code } => PollStatus::from(&Fault::from(&Error::new(code))),

@@ -513,7 +513,7 @@ pub(crate) fn is_good_for_session(given: &Request, other: &Request) -> bool {
         && !is_each_time(other)
 }
 
-/// A denial counts for its path and deed whoever asks: a new session is no way round it.
+/// A denial counts for its path, and what was asked about it, whoever asks: a new session is no way round it.
 fn refuse_if_denied(
     rows: &[RequestRow],
     path: Option<&SecretPath>,
@@ -522,7 +522,7 @@ fn refuse_if_denied(
 ) -> Result<(), Error> {
     let counts = |row: &&RequestRow| {
         let Request { path: theirs, asked: same, .. } = &row.request;
-        theirs.as_ref() == path && same.is_same_permission(asked) && row.request.denies(now)
+        theirs.as_ref() == path && same.is_denied_with(asked) && row.request.denies(now)
     };
     match rows.iter().find(counts) {
         None => Ok(()),

@@ -262,7 +262,16 @@ impl Asked {
         if matches!(self, Self::UseApproval { .. }) { "used" } else { "done" }
     }
 
-    /// Whether two requests ask for the same permission, whatever words they come with: a no to one is a no to both.
+    /// Whether a no to this is a no to the other, about the same path: the same permission, another request for its value,
+    /// the same proposal.
+    pub fn is_denied_with(&self, other: &Self) -> bool {
+        if self.is_permission() {
+            return self.is_same_permission(other);
+        }
+        self.kind() == other.kind() && self.proposed() == other.proposed()
+    }
+
+    /// Whether two requests ask for the same permission, whatever words they come with.
     pub fn is_same_permission(&self, other: &Self) -> bool {
         self.is_permission() && self.kind() == other.kind() && self.deed() == other.deed()
     }

@@ -92,7 +92,7 @@ fn each_kind_takes_its_own_answers() {
         Asked::metadata(fields.clone()),
         Asked::new_path(fields),
     ] {
-        assert_eq!(ends(&request(asked)), ["cancelled", "failed", "ok"]);
+        assert_eq!(ends(&request(asked)), ["cancelled", "denied", "failed", "ok"]);
     }
 }
 
@@ -148,8 +148,31 @@ fn denials_are_remembered_for_a_while() {
     let denied = use_approval().settle(Decision::Deny, at(0)).unwrap();
     assert!(denied.denies(at(599)) && !denied.denies(at(600)));
     assert!(!denied.over().denies(at(1)));
+    let declined = request(Asked::provision()).settle(Decision::Deny, at(0)).unwrap();
+    assert!(declined.denies(at(599)) && !declined.denies(at(600)));
     let cancelled = request(Asked::provision()).settle(Decision::Cancel, at(0)).unwrap();
     assert!(!cancelled.denies(at(1)));
+}
+
+#[test]
+fn a_no_is_one_to_what_is_the_same() {
+    let days = |rotate_every_days| {
+        let fields = Fields { rotate_every_days: Some(rotate_every_days), ..Fields::default() };
+        [Asked::metadata(fields.clone()), Asked::new_path(fields)]
+    };
+    let said = Fields { description: Some("CI".to_owned()), ..Fields::default() };
+    let all: Vec<Asked> = [Asked::provision(), Asked::rotation(), use_approval().asked]
+        .into_iter()
+        .chain(days(30))
+        .chain(days(60))
+        .collect();
+    for (index, one) in all.iter().enumerate() {
+        for (other, asked) in all.iter().enumerate() {
+            // What is declared of it meanwhile makes it no other question.
+            let asked = asked.clone().with_declared(&said, ApproveOnUse::Session);
+            assert_eq!(one.is_denied_with(&asked), index == other, "{one:?} {asked:?}");
+        }
+    }
 }
 
 #[test]

@@ -122,9 +122,9 @@ pub enum Answer {
         /// Which.
         fields: Vec<Field>,
     },
-    /// None of it.
+    /// Not now: it is closed without a word on it.
     Cancel,
-    /// No use, and don't ask again soon.
+    /// No, and don't ask the same again soon.
     Deny,
     /// The new path, under this name.
     Register {

@@ -60,8 +60,7 @@ pub(super) fn read(
 ) -> Result<Said, Error> {
     let word = fields.text("word").to_owned();
     match (word.as_str(), &shown.asked) {
-        ("deny", asked) if asked.is_permission() => Ok((Answer::Deny, None)),
-        ("deny", _) => Ok((Answer::Cancel, None)),
+        ("deny", _) => Ok((Answer::Deny, None)),
         ("once", asked) if asked.is_permission() => Ok((Answer::AllowOnce, None)),
         ("session", Asked::UseApproval { .. }) => Ok((Answer::AllowSession, None)),
         ("accept", Asked::MetadataProposal { .. }) => Ok((proposal::read_fields(fields), None)),

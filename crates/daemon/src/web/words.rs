@@ -163,6 +163,9 @@ pub(super) fn outcome(request: &Shown) -> String {
     let (title, done) = (request.title(), request.asked.participle());
     match request.status {
         Status::Cancelled => format!("{title}: nothing was changed."),
+        Status::Denied if !request.asked.is_permission() => {
+            format!("{title}: nothing was changed, and nobody is asked the same again for a while.")
+        }
         Status::Denied => {
             format!("{title} may not be {done}, and nobody is asked again for a while.")
         }

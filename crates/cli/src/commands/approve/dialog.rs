@@ -28,15 +28,25 @@ pub(super) struct Dialog<'a> {
     pub(super) known: &'a Providers,
 }
 
+/// What of a proposal was taken over.
+struct Chosen {
+    fields: Vec<Field>,
+    /// Whether one was refused in so many words: who only presses Enter has said nothing that is remembered.
+    refused: bool,
+}
+
 impl Dialog<'_> {
     /// Asks the person. Fails as [`ApproverHandle::waiting`] does before the next question, once nothing could come of it.
     pub(super) async fn ask(&mut self) -> Result<Said, Error> {
         let request = self.request;
         match &request.asked {
             Asked::MetadataProposal { fields, .. } => {
-                let fields = self.choose(fields).await?;
-                let none = fields.is_empty();
-                Ok((if none { Answer::Cancel } else { Answer::Apply { fields } }, None))
+                let answer = match self.choose(fields).await? {
+                    Chosen { fields, refused: true } if fields.is_empty() => Answer::Deny,
+                    Chosen { fields, .. } if fields.is_empty() => Answer::Cancel,
+                    Chosen { fields, .. } => Answer::Apply { fields },
+                };
+                Ok((answer, None))
             }
             Asked::NewPathProposal { fields, .. } => Ok((self.new_path(fields).await?, None)),
             Asked::Provision { .. } => self.ask_value(None).await,
@@ -69,7 +79,8 @@ impl Dialog<'_> {
         self.typed_as(question, |answer| match answer {
             "o" | "once" => Ok(Answer::AllowOnce),
             "s" | "session" if !one_deed => Ok(Answer::AllowSession),
-            "d" | "deny" | "n" | "no" => Ok(Answer::Deny),
+            "d" | "deny" => Ok(Answer::Deny),
+            word if is_no(word) => Ok(Answer::Deny),
             _ => Err(Error::with(Code::AnswerUnfit, SafeText::words(words))),
         })
         .await
@@ -77,10 +88,12 @@ impl Dialog<'_> {
 
     async fn ask_value(&mut self, sure: Option<&str>) -> Result<Said, Error> {
         let request = self.request;
-        if let Some(question) = sure
-            && self.typed(question).await?.trim() != "yes"
-        {
-            return Ok((Answer::Cancel, None));
+        if let Some(question) = sure {
+            match self.typed(question).await?.trim() {
+                "yes" => {}
+                word if is_no(word) => return Ok((Answer::Deny, None)),
+                _ => return Ok((Answer::Cancel, None)),
+            }
         }
         let (mut to, mut env) = (Vec::new(), None);
         if request.known.as_ref().is_none_or(|known| known.to.is_empty()) {
@@ -114,8 +127,8 @@ impl Dialog<'_> {
                 other => read_path(other).map(Some),
             })
             .await?;
-        let Some(path) = path else { return Ok(Answer::Cancel) };
-        Ok(Answer::Register { path, fields: self.choose(fields).await? })
+        let Some(path) = path else { return Ok(Answer::Deny) };
+        Ok(Answer::Register { path, fields: self.choose(fields).await?.fields })
     }
 
     /// An answer that `read` can use. What is wrong with one is told, and it is asked for again.
@@ -138,12 +151,13 @@ impl Dialog<'_> {
     }
 
     /// Field by field: what is not taken over expressly stays as it is.
-    async fn choose(&mut self, fields: &Fields) -> Result<Vec<Field>, Error> {
-        let mut chosen = Vec::new();
+    async fn choose(&mut self, fields: &Fields) -> Result<Chosen, Error> {
+        let mut chosen = Chosen { fields: Vec::new(), refused: false };
         for field in fields.present() {
             let answer = self.typed(&format!("Take over {}? [y/N] ", field.as_str())).await?;
-            if matches!(answer.trim(), "y" | "Y" | "yes") {
-                chosen.push(field);
+            match answer.trim() {
+                "y" | "Y" | "yes" => chosen.fields.push(field),
+                word => chosen.refused |= is_no(word),
             }
         }
         Ok(chosen)
@@ -159,6 +173,10 @@ impl Dialog<'_> {
     async fn still_waits(&mut self) -> Result<(), Error> {
         self.approver.waiting(&self.request.id).await.map(drop)
     }
+}
+
+fn is_no(word: &str) -> bool {
+    matches!(word, "n" | "N" | "no")
 }
 
 /// Says where in requests a value goes at hosts that are given with it, before it is typed.
@@ -192,8 +210,7 @@ pub(super) fn by_option(
         }
         (AnswerWord::Once, _) => Answer::AllowOnce,
         (AnswerWord::Session, _) => Answer::AllowSession,
-        (AnswerWord::Deny, asked) if asked.is_permission() => Answer::Deny,
-        (AnswerWord::Deny, _) => Answer::Cancel,
+        (AnswerWord::Deny, _) => Answer::Deny,
         (AnswerWord::Accept, Asked::MetadataProposal { fields, .. }) => {
             Answer::Apply { fields: fields.present() }
         }

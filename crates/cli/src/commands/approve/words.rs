@@ -119,6 +119,9 @@ pub(in crate::commands) fn told(request: &Shown) -> String {
     let done = request.asked.participle();
     match request.status {
         Status::Cancelled => format!("{id}: nothing was changed.\n"),
+        Status::Denied if !request.asked.is_permission() => {
+            format!("{id}: nothing was changed, and nobody is asked the same again for a while.\n")
+        }
         Status::Denied => {
             format!("{id}: {title} may not be {done}, and nobody is asked again for a while.\n")
         }
@@ -150,9 +153,12 @@ pub(super) fn standing_rows(standing: &[Shown]) -> Vec<Vec<String>> {
     standing.iter().map(row).collect()
 }
 
-/// What an answer that holds is about, and for how many requests it was given.
+/// What an answer that holds is about, and for how many requests it was given, or to what kind of them.
 pub(in crate::commands) fn about(request: &Shown) -> String {
     let title = visible(&request.title());
+    if !request.asked.is_permission() {
+        return format!("{title} ({})", request.asked.word());
+    }
     request.answers().map_or(title.clone(), |answers| format!("{title} ({answers})"))
 }
 

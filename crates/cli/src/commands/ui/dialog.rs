@@ -203,8 +203,7 @@ impl Dialog {
         let (answer, value) = match (word, scene, &shown.asked) {
             (Word::Once, _, _) => (Answer::AllowOnce, None),
             (Word::Session, _, _) => (Answer::AllowSession, None),
-            (Word::Deny, _, asked) if asked.is_permission() => (Answer::Deny, None),
-            (Word::Deny, _, _) => (Answer::Cancel, None),
+            (Word::Deny, _, _) => (Answer::Deny, None),
             (_, Some(scene), _) => {
                 let (given, value) = scene.read(&self.form)?;
                 (Answer::Value(given), Some(value))

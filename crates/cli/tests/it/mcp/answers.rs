@@ -180,6 +180,8 @@ fn a_kill_during_an_approved_rotation_loses_no_value() {
         world.keyless(&["source", "check", TOKEN]).run().ok();
         if status == "pending" {
             approve(&world, &[&id, "--deny"]).ok();
+            // The next round asks the same.
+            approve(&world, &["--take-back", &id]).ok();
         }
     }
     world.keyless(&["audit", "verify"]).run().ok();
@@ -413,6 +415,66 @@ fn a_projects_policy_is_told_with_every_request() {
     let shown = approve(&world, &[&id, "--deny"]);
     let text = shown.ok() + &shown.errors();
     assert!(text.contains("asked for at use: per-call"), "{text}");
+}
+
+/// Whoever was told no does not ask again, and neither does the next session; what is other than that may be asked, and the
+/// person may take their word back.
+#[test]
+fn what_a_person_denied_is_not_asked_again_whatever_it_was() {
+    let world = unlocked();
+    world.keyless(&["secret", "add", "team/x/empty"]).run().ok();
+    world.declares(format!("required = [{TOKEN:?}, \"team/x/empty\"]\n"));
+    let fields = |days: u32| json!({ "rotate_every_days": days });
+    let proposal = |days| json!({ "path": TOKEN, "fields": fields(days) });
+    let suggested = |days| json!({ "suggested_path": "team/new/key", "metadata": fields(days) });
+    let all = [
+        ("secrets_request_provision", about("team/x/empty"), None),
+        ("secrets_request_rotation", about(TOKEN), None),
+        ("secrets_propose_metadata", proposal(30), Some(proposal(60))),
+        ("secrets_propose_new_path", suggested(30), Some(suggested(60))),
+    ];
+    let mut agent = Agent::connect(&world);
+    for (tool, arguments, other) in &all {
+        let id = agent.ask(tool, arguments);
+        approve(&world, &[&id, "--deny"]).ok();
+        assert_eq!(agent.status(&id), "cancelled", "the protocol's word for {tool}");
+        for mut session in [Agent::connect(&world), Agent::connect(&world)] {
+            let told = session.message_of(tool, arguments);
+            assert!(told.contains(&id), "{tool}: {told}");
+            assert_eq!(session.fault(tool, arguments).0, "approval-denied", "{tool}");
+        }
+        assert_eq!(agent.fault(tool, arguments).0, "approval-denied", "{tool}");
+        if let Some(other) = other {
+            assert_ne!(agent.ask(tool, other), id);
+        }
+        let standing = approve(&world, &["--list", "--json"]).data()["standing"].clone();
+        assert_eq!((&standing[0]["id"], &standing[1]), (&json!(id), &Value::Null), "{standing}");
+        approve(&world, &["--take-back", &id]).ok();
+        assert_ne!(agent.ask(tool, arguments), id, "{tool}");
+    }
+    let log = world.log();
+    let answers: Vec<_> = log.iter().filter(|entry| entry["action"] == "answer").collect();
+    let denied = answers.iter().filter(|entry| entry["result"] == "denied").count();
+    assert_eq!(denied, 8, "each denial, and that it was taken back: {answers:?}");
+}
+
+/// Who only closes a dialog has denied nothing.
+#[test]
+fn what_was_only_closed_may_be_asked_again() {
+    let world = unlocked();
+    let mut agent = Agent::connect(&world);
+    let id = agent.ask("secrets_request_rotation", &about(TOKEN));
+    let say = |word: &str| {
+        let script =
+            format!("expect('Type yes'); say('{word}\\n'); expect('nothing was'); finish(code=0)");
+        at_a_terminal(&world, world.keyless(&["approve"]), &script);
+    };
+    say("");
+    assert_eq!(agent.status(&id), "cancelled");
+    let id = agent.ask("secrets_request_rotation", &about(TOKEN));
+    say("no");
+    assert_eq!(agent.status(&id), "cancelled");
+    assert_eq!(agent.fault("secrets_request_rotation", &about(TOKEN)).0, "approval-denied");
 }
 
 #[test]

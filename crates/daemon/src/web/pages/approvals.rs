@@ -41,6 +41,7 @@ fn table(visit: &Visit, standing: &[Shown]) -> Markup {
                         th scope="row" .path { (plain(&shown.title())) }
                         td data-head="Answer" { (answer(shown.status)) @if let Some(deed) = deed(shown) {
                             ": " code { (plain(deed)) } }
+                            @if !shown.asked.is_permission() { ": " (shown.asked.word()) }
                             @if let Some(answers) = shown.answers() { ", " (answers) } }
                         td data-head="For" .path { (plain(&shown.session)) }
                         td data-head="Holds" {
