@@ -152,6 +152,13 @@ impl Request {
         Self { id, full_id, path, asked, session, created_at: now, expires_at, settled: None }
     }
 
+    /// The same request where it is too late to answer `life` after `now`; nothing where it is before that as it is.
+    #[must_use]
+    pub fn narrowed(&self, life: SignedDuration, now: Timestamp) -> Option<Self> {
+        let expires_at = now.checked_add(life).ok()?;
+        (expires_at < self.expires_at).then(|| Self { expires_at, ..self.clone() })
+    }
+
     /// How it stands at `now`. A clock that was put back behind the request ends it as well.
     pub fn status(&self, now: Timestamp) -> Status {
         match &self.settled {

@@ -84,7 +84,8 @@ impl Requests {
         }
     }
 
-    /// Records a request, or gives the one that waits already and asks the same.
+    /// Records a request, or gives the one that waits already and asks the same, which then waits no longer than either
+    /// was to.
     ///
     /// Fails with [`Code::Usage`] (words that can't be shown), [`Code::ApprovalDenied`] (it was denied a short
     /// while ago) or [`Code::RateLimited`].
@@ -107,12 +108,31 @@ impl Requests {
                     == (session, path, &asked)
         };
         if let Some(row) = rows.iter().find(same) {
-            return Ok(row.request.clone());
+            return self.narrow(row, life, now).await;
         }
         self.pace.lock().step(session)?;
         let make =
             |full_id| Request::new(full_id, path.cloned(), asked.clone(), session, life, now);
         self.admit(make, draw).await
+    }
+
+    /// The request of `row`, with no more than `life` from now on.
+    async fn narrow(
+        &self,
+        row: &RequestRow,
+        life: Option<SignedDuration>,
+        now: Timestamp,
+    ) -> Result<Request, Error> {
+        let Some(narrowed) = life.and_then(|life| row.request.narrowed(life, now)) else {
+            return Ok(row.request.clone());
+        };
+        let new = self.sealed(narrowed);
+        if self.store.replace_request(row, &new, Told::nothing()).await? {
+            self.changed.notify_waiters();
+            return Ok(new.request);
+        }
+        // It was answered just now, or narrowed by another broker.
+        self.any(&row.request.id).await
     }
 
     /// The limit that keeps a session from asking a person now.
@@ -203,16 +223,23 @@ impl Requests {
         id: &RequestId,
         decision: Decision,
     ) -> Result<Request, Error> {
-        let row = self.row(id).await?;
-        let settled = row.request.settle(decision, Timestamp::now())?;
-        let entry = entry(Action::Answer, &settled, agent("operator", "operator"));
-        let told = Told::in_log(&self.log, vec![entry]);
-        if !self.store.replace_request(&row, &self.sealed(settled.clone()), told).await? {
-            let words = SafeText::default().and(id).and(" was answered by somebody else just now");
-            return Err(Error::with(Code::RequestSettled, words));
+        let mut row = self.row(id).await?;
+        loop {
+            let settled = row.request.settle(decision.clone(), Timestamp::now())?;
+            let entry = entry(Action::Answer, &settled, agent("operator", "operator"));
+            let told = Told::in_log(&self.log, vec![entry]);
+            if self.store.replace_request(&row, &self.sealed(settled.clone()), told).await? {
+                self.changed.notify_waiters();
+                return Ok(settled);
+            }
+            row = self.row(id).await?;
+            // An agent that narrows its request meanwhile keeps nobody from an answer.
+            if row.request.settled.is_some() {
+                let words =
+                    SafeText::default().and(id).and(" was answered by somebody else just now");
+                return Err(Error::with(Code::RequestSettled, words));
+            }
         }
-        self.changed.notify_waiters();
-        Ok(settled)
     }
 
     /// Answers as well what waits and has its answer now: a value was given, or a word for the session.

@@ -1,4 +1,4 @@
-//! Requests to a person: rows that are written once, answered once, and swept.
+//! Requests to a person: rows that are written, narrowed in time, answered once, and swept.
 //!
 //! An answer replaces the row that was read, or nothing: of two answers at once one wins, whichever
 //! process it comes from. What a row means, and whether it is genuine, others say.
@@ -77,11 +77,14 @@ impl Store {
         told: Told<'_>,
     ) -> Result<bool, StoreError> {
         let update =
-            query("UPDATE requests SET settled = $1, seal = $2 WHERE id = $3 AND seal = $4")
-                .bind(new.request.settled.as_ref().map(json))
-                .bind(&new.seal)
-                .bind(old.request.id.as_str())
-                .bind(&old.seal);
+            query(
+                "UPDATE requests SET settled = $1, expires_at = $2, seal = $3 WHERE id = $4 AND seal = $5",
+            )
+            .bind(new.request.settled.as_ref().map(json))
+            .bind(new.request.expires_at.to_string())
+            .bind(&new.seal)
+            .bind(old.request.id.as_str())
+            .bind(&old.seal);
         self.run_told(update, told).await
     }
 

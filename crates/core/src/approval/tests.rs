@@ -130,6 +130,9 @@ fn time_to_live_only_narrows() {
     };
     assert_eq!(narrowed(60), at(60));
     assert_eq!(narrowed(86_400), at(300));
+    let again = |seconds| use_approval().narrowed(SignedDuration::from_secs(seconds), at(100));
+    assert_eq!(again(2).map(|request| request.expires_at), Some(at(102)));
+    assert_eq!(again(200), None);
 }
 
 #[test]

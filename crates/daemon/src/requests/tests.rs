@@ -16,6 +16,30 @@ async fn the_same_asked_many_times_at_once_is_one_request_and_one_entry() {
     assert_eq!(entries(&scene).await, 1);
 }
 
+/// An agent that asks again with less time means that: the person's answer would come too late for it.
+#[tokio::test]
+async fn the_same_asked_with_less_time_waits_no_longer() {
+    let scene = Scene::new().await;
+    let requests = Requests::new(&scene.vault, scene.log.clone());
+    let path = SecretPath::parse("team/a/key").unwrap();
+    let ask = async |life: Option<i64>| {
+        let life = life.map(SignedDuration::from_secs);
+        requests.ask("ses-1", Some(&path), Asked::provision(), life).await.unwrap()
+    };
+    let first = ask(None).await;
+    let left = |request: &Request| Timestamp::now().duration_until(request.expires_at).as_secs();
+    let narrowed = ask(Some(60)).await;
+    assert!(narrowed.id == first.id && left(&narrowed) <= 60, "{narrowed:?}");
+    // It never gets more again, and what the store has is genuine.
+    for life in [None, Some(120)] {
+        assert_eq!(ask(life).await, narrowed);
+    }
+    let other = Requests::new(&scene.vault, scene.log.clone());
+    assert_eq!(other.poll("ses-1", &first.id).await.unwrap(), narrowed);
+    other.settle(&first.id, Decision::Cancel).await.unwrap();
+    assert_eq!(entries(&scene).await, 1);
+}
+
 #[tokio::test]
 async fn who_leaves_while_asking_leaves_no_request_that_is_not_on_record() {
     let scene = Scene::new().await;
