@@ -138,11 +138,11 @@ impl Files {
             encoder if ENCODERS.contains(&encoder) || encoder == "uudecode" => {
                 let read = self.input(here, variables, steps);
                 let is_decoder = DECODERS.contains(&encoder);
-                let said = || is_decoder.then(|| format!("$({})", words.join(" ")));
+                let its_words = || is_decoder.then(|| format!("$({})", words.join(" ")));
                 match self.encoded(rest, read.as_deref()) {
                     // What it makes of a text with a secret in it may be run all the same.
                     Some(_) if is_decoder => Some(format!("$({} {SECRET})", words.join(" "))),
-                    encoded => encoded.or_else(said),
+                    made => made.or_else(its_words),
                 }
             }
             _ => None,
