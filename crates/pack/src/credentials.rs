@@ -251,13 +251,18 @@ fn password_in_address(line: &str) -> Option<Seen<'_>> {
 /// `curl -u user:PASSWORD`.
 fn password_of_curl(line: &str) -> Option<Seen<'_>> {
     let (_, arguments) = line.split_once("curl ")?;
-    ["-u", "--user"].iter().find_map(|option| {
-        arguments.match_indices(option).find_map(|(at, _)| {
-            let rest = arguments[at + option.len()..].trim_start_matches([' ', '=', '"', '\'']);
-            let end = rest.find(|c: char| c.is_whitespace() || "\"'`<>\\".contains(c));
-            let (_user, password) = rest[..end.unwrap_or(rest.len())].split_once(':')?;
-            is_made_up(password).then(|| Seen::new("password of a request", Some(password)))
-        })
+    let words = arguments.split_whitespace();
+    let mut behind = words.clone().skip(1);
+    words.into_iter().find_map(|word| {
+        let next = behind.next();
+        let login = match word.strip_prefix("--user").or_else(|| word.strip_prefix("-u"))? {
+            "" => next?,
+            glued => glued,
+        };
+        let login = login.trim_start_matches(['=', '"', '\'']);
+        let end = login.find(|c: char| "\"'`<>\\".contains(c));
+        let (_user, password) = login[..end.unwrap_or(login.len())].split_once(':')?;
+        is_made_up(password).then(|| Seen::new("password of a request", Some(password)))
     })
 }
 

@@ -93,13 +93,14 @@ impl Inventory {
         let mut inventory = Self::faulty(manifest, index);
         let unread: BTreeSet<SecretPath> =
             inventory.faults.iter().filter_map(|fault| fault.path.clone()).collect();
+        let is_any_unread = inventory.is_any_unread();
         let required = manifest.required.iter().map(|path| (path, true));
         let optional = manifest.optional.iter().map(|path| (path, false));
         let optional = optional.filter(|(path, _)| !manifest.required.contains(*path));
         for (path, required) in required.chain(optional) {
             let stored = secrets.binary_search_by(|secret| secret.path.cmp(path)).ok();
             let known = Known::of(path, manifest, index, stored.map(|at| &secrets[at]));
-            let unread = inventory.is_any_unread() || unread.contains(path);
+            let unread = is_any_unread || unread.contains(path);
             let row = inventory.row(path, manifest, &known, unread);
             inventory.rows.insert(path.clone(), Row { required, ..row });
         }

@@ -59,10 +59,11 @@ fn values(folder: &Path) -> Vec<Check> {
     }
     let looks = looks_secret();
     let project = Manifest::project_of(folder);
-    let root = project.as_deref().unwrap_or(folder);
+    let repository = folder.ancestors().find(|above| above.join(".git").exists());
+    let root = project.as_deref().or(repository).unwrap_or(folder);
     let name = root.file_name().unwrap_or_default().to_string_lossy();
     let proposer = Proposer::new(&providers, &name, &looks);
-    let held = if project.is_some() || root.join(".git").exists() {
+    let held = if project.is_some() || repository.is_some() {
         values_held(root, &proposer)
     } else {
         values_beside(root, &proposer)

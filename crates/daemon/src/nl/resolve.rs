@@ -65,6 +65,17 @@ impl View<'_> {
         }
     }
 
+    /// Whether a handle means one of these, or could, be it one of those that can't be used now: who names that names no bait.
+    pub(crate) fn knows(&self, handle: &Handle) -> bool {
+        let is_dormant = || match handle.target() {
+            HandleTarget::Local(reference) => {
+                self.meant(reference, &self.dormant) != Resolution::NotFound
+            }
+            _ => false,
+        };
+        self.finds(handle) || is_dormant()
+    }
+
     pub(crate) fn path_of(&self, handle: &Handle) -> Result<&SecretPath, NlFault> {
         match handle.target() {
             HandleTarget::Federated { domain, .. } => {

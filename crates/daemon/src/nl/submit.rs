@@ -652,7 +652,7 @@ fn refuse_bait(
     bait: &View<'_>,
     course: &mut Course,
 ) -> Result<(), NlFault> {
-    let named = handles.iter().find(|one| !known.finds(one) && bait.finds(one));
+    let named = handles.iter().find(|one| !known.knows(one) && bait.finds(one));
     let Some(handle) = named else { return Ok(()) };
     course.about = bait.path_of(handle).cloned().into_iter().collect();
     Err(Code::HoneypotTouched.into())

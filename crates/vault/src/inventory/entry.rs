@@ -170,11 +170,6 @@ impl Fault {
     pub(super) fn of_none(file: InventoryFile, place: String, why: String) -> Self {
         Self { file, place, path: None, of_any: false, why }
     }
-
-    /// Whether it may have asked for a person, so that one is asked.
-    pub fn asks(&self) -> bool {
-        self.of_any || self.path.is_some()
-    }
 }
 
 /// Reads a table of tables by path; what can't be read is told and left out.

@@ -83,7 +83,8 @@ pub(super) async fn run(setup: &Setup<'_>, found: &Scan, manifest: Written) -> R
         } else {
             format!("to compare it with the values in {}", few(&files))
         };
-        setup.ui.aside(&format!("The store is opened {why}; nothing is put into it unasked."));
+        let asks = if setup.args.yes { "" } else { "; nothing is put into it unasked" };
+        setup.ui.aside(&format!("The store is opened {why}{asks}."));
     }
     let (_, vault) = unlock_vault(&setup.args.factor).await?;
     // Read anew: where tokens go is by the vault's word on what was agreed to, and that may have been just now.

@@ -286,6 +286,10 @@ async fn several_that_can_not_be_used_are_told_as_none() {
         let path = SecretPath::parse(path).unwrap();
         served.nl.vault.add(path, Metadata::default(), None, Entries::untold()).await.unwrap();
     }
+    // Of the same short name, and not what is meant.
+    let bait = Metadata { honeypot: true, ..Metadata::default() };
+    let path = SecretPath::parse("t/stage/mail/key").unwrap();
+    served.nl.vault.add(path, bait, None, Entries::untold()).await.unwrap();
     let caller = served.agent("a", &[ActionType::Exec], &[]).await;
     served.allow(&caller, json!({ "allowed_environments": ["default"] })).await;
     let action = json!({ "type": "exec", "template": "true {{nl:mail/KEY}}", "dry_run": true });
