@@ -145,10 +145,10 @@ pub use crate::{
         HOUR_BARS, Known, LOG_ACTIONS, LOG_OUTCOMES, LogView, LogWanted, Named, Occasion, Operator,
         Overview, Present, Proof, ProveAgain, RemoteApprover, Rotated, SecretRow, SecretState,
         SecretsView, SecretsWanted, Shown, SourcesView, Tally, Typed, UnknownPattern, UsedBy,
-        Weight, ago, audit_log, audit_query, audit_tail, counted, create_store, decoy, lasting,
-        list_secrets, open_store, page_link, password_alone, read_destinations, read_path,
-        read_variable, refuse_existing_store, refuse_inside_session, show_secret,
-        suggested_variable, to_the_minute,
+        Weight, ago, audit_log, audit_query, audit_tail, counted, create_store, decoy,
+        doubt_of_hosts, lasting, list_secrets, open_store, page_link, password_alone,
+        read_destinations, read_path, read_variable, refuse_existing_store, refuse_inside_session,
+        show_secret, suggested_variable, to_the_minute,
     },
     passphrase::{
         read_passphrase_file, remember_passphrase_file, remembered_passphrase_files,
@@ -158,7 +158,7 @@ pub use crate::{
         KEYLESS_HOME, KEYLESS_PASSPHRASE_FILE, Places, is_inside_session, keyless_home,
         unusable as path_unusable,
     },
-    providers::{narrow, places_at, places_in_words, project_providers, providers},
+    providers::{misfit, narrow, places_at, places_in_words, project_providers, providers},
     run::{
         Ended, Isolation, Ran, RunSpec, SessionHandle, absolute_paths, check_jail, run, run_inside,
         trust_ends_soon,

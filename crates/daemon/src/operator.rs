@@ -36,7 +36,8 @@ pub use self::{
     client::{ApproverHandle, RemoteApprover, page_link},
     edited::Edited,
     given::{
-        Given, Occasion, Typed, read_destinations, read_path, read_variable, suggested_variable,
+        Given, Occasion, Typed, doubt_of_hosts, read_destinations, read_path, read_variable,
+        suggested_variable,
     },
     lasting::{ago, counted, lasting, to_the_minute},
     overview::{

@@ -4,8 +4,8 @@ mod offered;
 
 use std::path::Path;
 
-use keyless_core::{Destination, EgressRule, Error, Location, Locations, SecretPath};
-use keyless_vault::{ProviderFault, Providers};
+use keyless_core::{Destination, EgressRule, Error, Location, Locations, SafeText, SecretPath};
+use keyless_vault::{FormatVerdict, Metadata, ProviderFault, Providers};
 
 use self::offered::Offered;
 pub(crate) use self::offered::offered_lines;
@@ -49,6 +49,32 @@ pub fn narrow(
     let found = known.locations_of(path, &rule.to, value)?;
     rule.locations = found.locations;
     Some(found.services.iter().map(|service| (*service).to_owned()).collect())
+}
+
+/// What a value of this secret looks like by all that is known of it, where `value` does not: a sentence's fragment, with
+/// nothing of the value.
+pub fn misfit(
+    known: &Providers,
+    path: &SecretPath,
+    metadata: &Metadata,
+    value: &[u8],
+) -> Option<SafeText> {
+    let own = metadata.judge_format(value);
+    // What the owner says goes before the catalog, which speaks of a whole address where the value is the password in one.
+    if own == FormatVerdict::Ok || metadata.env_form.is_some() {
+        return None;
+    }
+    let Some(expected) = known.unlike(path, metadata.upkeep.pattern_id.as_deref(), value) else {
+        let words = "it has not the format of its pattern";
+        return (own == FormatVerdict::Invalid).then(|| SafeText::words(words));
+    };
+    let words = SafeText::words("it has not the form of what ").as_they_wrote(expected.service);
+    let words = words.and(" issues");
+    Some(if expected.forms.is_empty() {
+        words
+    } else {
+        words.and(" (").as_they_wrote_in_full(&expected.forms.join("; ")).and(")")
+    })
 }
 
 /// Where in requests a value goes by its rule, for who is about to type it.

@@ -62,9 +62,10 @@ pub use crate::{
     moment::{LOOK, Moment},
     plain_file::{PlainFile, read_settings, read_settings_text},
     providers::{
-        Egress, EnvMeaning, EnvPattern, FormatVerdict, KnownLocations, Liveness, LivenessAuth,
-        LivenessKind, LivenessMethod, Provider, ProviderFault, Providers, Retrieval, Rotation,
-        Says, Scope, Tier, Variant, provider_files, provider_in, provider_text, read_provider,
+        Egress, EnvMeaning, EnvPattern, FormatVerdict, KnownForms, KnownLocations, Liveness,
+        LivenessAuth, LivenessKind, LivenessMethod, Provider, ProviderFault, Providers, Retrieval,
+        Rotation, Says, Scope, Tier, Variant, provider_files, provider_in, provider_text,
+        read_provider,
     },
     router::{
         KeptAt, LackingSource, Router, RouterConfig, SourceReport, SourceType, UnknownSourceType,

@@ -102,6 +102,15 @@ pub struct KnownLocations<'a> {
     pub locations: Locations,
 }
 
+/// What the tokens of a service look like, for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KnownForms<'a> {
+    /// Whose they are.
+    pub service: &'a str,
+    /// Each form; none where the catalog has no words for it.
+    pub forms: Vec<&'a str>,
+}
+
 impl Providers {
     /// Those that are part of Keyless.
     pub fn bundled() -> Self {
@@ -221,6 +230,33 @@ impl Providers {
     pub fn of_value(&self, value: &[u8]) -> Option<(&Provider, &Variant)> {
         let ours = self.of_value_in(value, OURS);
         if ours.is_empty() { only(&self.of_value_in(value, OTHERS)) } else { only(&ours) }
+    }
+
+    /// Whether the whole text has the form of some service's token.
+    pub fn has_form_of_token(&self, text: &str) -> bool {
+        let kinds = self.iter().flat_map(|(_, provider)| &provider.variants);
+        let mut telling = kinds.filter(|variant| variant.is_telling());
+        telling.any(|variant| variant.judge(text.as_bytes()) == FormatVerdict::Ok)
+    }
+
+    /// What a value of this secret looks like, where `value` does not: by the pattern that it names, else as any kind of
+    /// token of the service that its path names. Nothing where a form is not known.
+    pub fn unlike(
+        &self,
+        path: &SecretPath,
+        pattern_id: Option<&str>,
+        value: &[u8],
+    ) -> Option<KnownForms<'_>> {
+        let (provider, known) = self.of_secret(path, pattern_id)?;
+        let kinds =
+            if pattern_id.is_some() { slice::from_ref(known) } else { &provider.variants[..] };
+        if kinds.iter().any(|kind| kind.judge(value) != FormatVerdict::Invalid) {
+            return None;
+        }
+        let mut forms: Vec<&str> =
+            kinds.iter().filter_map(|kind| kind.format_hint.as_deref()).collect();
+        forms.dedup();
+        Some(KnownForms { service: &provider.display_name, forms })
     }
 
     fn of_value_in(&self, value: &[u8], tiers: &[Tier]) -> Vec<(&Provider, &Variant)> {
@@ -448,6 +484,8 @@ impl Variant {
     /// Whether its format begins with letters of its own: forty of any letters are a token of many services.
     fn is_telling(&self) -> bool {
         let format = self.format_regex.as_deref().unwrap_or_default().trim_start_matches('^');
+        // A dot that is meant is as much of its own as a dash.
+        let format = format.replace(r"\.", "-");
         let own = format.bytes().take_while(|b| b.is_ascii_alphanumeric() || b"_-".contains(b));
         own.count() >= 3
     }

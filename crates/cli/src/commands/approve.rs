@@ -13,13 +13,13 @@ use std::{process::ExitCode, sync::Arc};
 use keyless_core::{Code, Error, SafeText, approval::RequestId};
 use keyless_daemon::{
     AgreedBy, Answer, ApproverHandle, Places, Shown,
-    vault::{Providers, Vault},
+    vault::{Providers, Secret, Vault},
 };
 use serde_json::{Value, json};
 
 pub(super) use self::words::{about, told, visible};
 use self::{
-    dialog::Dialog,
+    dialog::{About, Dialog},
     words::{describe, standing_rows},
 };
 use super::{ui::ValueScene, unlock_vault};
@@ -62,10 +62,9 @@ struct Guide {
 }
 
 impl Guide {
-    /// Where to get it, step by step, and where it goes; nothing for a request that asks for no value.
-    async fn words(&self, request: &Shown, known: &Arc<Providers>) -> Option<String> {
-        let secret = self.vault.show(request.path.as_ref()?).await.ok();
-        ValueScene::of_request(request, secret, known).map(|scene| scene.words())
+    /// The secret that it is about, if the store has it.
+    async fn secret(&self, request: &Shown) -> Option<Secret> {
+        self.vault.show(request.path.as_ref()?).await.ok()
     }
 
     /// The token catalog that is in force.
@@ -112,19 +111,22 @@ async fn answer(
 ) -> Result<ExitCode, Error> {
     ui.line(&describe(request));
     let is_typed = !args.value.value_stdin && args.value.from_file.is_none();
-    let known = guide.providers();
+    let (known, secret) = (guide.providers(), guide.secret(request).await);
     if is_typed
         && matches!(args.word(), None | Some(AnswerWord::Accept))
-        && let Some(words) = guide.words(request, &known).await
+        // Where to get it, step by step, and where it goes; nothing for a request that asks for no value.
+        && let Some(scene) = ValueScene::of_request(request, secret.clone(), &known)
     {
-        ui.line(&words);
+        ui.line(&scene.words());
     }
+    let metadata = secret.map(|secret| secret.metadata).unwrap_or_default();
+    let about = About { request, metadata: &metadata, known: &known };
     if let Some(word) = args.word() {
-        let said = dialog::by_option(ui, args, word, request, &known)?;
+        let said = dialog::by_option(ui, args, word, about)?;
         return settle(ui, approver, request, said).await;
     }
     loop {
-        let said = Dialog { ui, approver, request, known: &known }.ask().await?;
+        let said = Dialog { ui, approver, about }.ask().await?;
         match settle(ui, approver, request, said).await {
             // Another path or value may do, and the request still waits.
             Err(error) if is_of_what_was_typed(error.code()) => {

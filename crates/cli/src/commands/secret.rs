@@ -14,8 +14,8 @@ use std::{collections::BTreeMap, env, process::ExitCode, slice, sync::Arc};
 
 use keyless_core::{ApproveOnUse, Code, Error, Location, SafeText, SecretPath};
 use keyless_daemon::{
-    AgreedBy, CheckWhen, Operator, Places, Rotated, SecretRow,
-    vault::{KeptAt, Metadata, Secret, SourceConfig, Vault},
+    AgreedBy, CheckWhen, Operator, Places, Rotated, SecretRow, misfit,
+    vault::{KeptAt, Metadata, Providers, Secret, SourceConfig, Vault},
 };
 use serde_json::{Value, json};
 use zeroize::Zeroizing;
@@ -76,8 +76,8 @@ async fn add(ui: &Ui, args: AddArgs) -> Result<(), Error> {
     let operator = operator.checking(&places, when(args.save));
     let is_decoy = args.honeypot && args.value.is_typed();
     let mut tries = prompt::Tries::of(local && !is_decoy && args.value.is_typed());
-    let said = metadata;
-    let (metadata, narrowed, is_short) = loop {
+    let (said, known) = (metadata, forms(&places, &vault));
+    let (metadata, narrowed, is_short, unlike) = loop {
         let mut metadata = said.clone();
         let value = match (local, is_decoy) {
             (false, _) => None,
@@ -89,18 +89,21 @@ async fn add(ui: &Ui, args: AddArgs) -> Result<(), Error> {
             keyless_daemon::password_alone(metadata.env_form.as_ref(), value).ok()
         });
         let is_short = sent.as_deref().is_some_and(|value| !keyless_daemon::is_looked_for(value));
+        let unlike = sent.as_deref().filter(|_| !args.value.allow_weak && !is_decoy);
+        let unlike = unlike.and_then(|value| misfit(&known, &args.path, &metadata, value));
         let narrowed = if args.rule.locations.is_empty() {
             narrow(&places, &vault, &args.path, &mut metadata, sent.as_deref().map(Vec::as_slice))?
         } else {
             None
         };
         let adding = Box::pin(operator.add(&args.path, metadata.clone(), value));
-        match ui.wait("Saving", adding).await {
+        match ui.wait("Saving", adding).await.map_err(|error| with_form(error, unlike.as_ref())) {
             Err(error) if tries.again(&error, is_wrong_value) => {}
-            added => break added.map(|()| (metadata, narrowed, is_short))?,
+            added => break added.map(|()| (metadata, narrowed, is_short, unlike))?,
         }
     };
     warn_of_short(ui, is_short);
+    warn_of_misfit(ui, unlike);
     remark(ui, &places, &args.path, &metadata, &vault.list().await?);
     let words = format!("Added {}.\n{}", args.path, narrowed.unwrap_or_default());
     let locations = metadata.egress.as_ref().map(|rule| rule.locations);
@@ -217,6 +220,29 @@ fn is_wrong_value(code: Code) -> bool {
     matches!(code, Code::ValueRefused | Code::ValueWeak)
 }
 
+/// What values look like, for who gives one.
+fn forms(places: &Places, vault: &Vault) -> Providers {
+    let voucher = vault.agreement_voucher();
+    let known = keyless_daemon::project_providers(places, &here(), AgreedBy::Vault(&voucher));
+    // A catalog that can't be used is a matter of `keyless catalog`; the value can be given all the same.
+    known.unwrap_or_else(|_| Providers::bundled())
+}
+
+/// The error about a value's looks, with what it should look like where that is known.
+fn with_form(error: Error, unlike: Option<&SafeText>) -> Error {
+    match unlike {
+        Some(words) if error.code() == Code::ValueWeak => Error::with(error.code(), words.clone()),
+        _ => error,
+    }
+}
+
+/// Its path names a service, and not what of that it is: the operator knows.
+fn warn_of_misfit(ui: &Ui, unlike: Option<SafeText>) {
+    if let Some(words) = unlike {
+        ui.warn(format!("the value was saved, though {}", words.as_str()));
+    }
+}
+
 fn warn_of_short(ui: &Ui, is_short: bool) {
     if is_short {
         ui.warn("a value of under 4 bytes is not looked for in what actions give back: it would be found in every text");
@@ -230,12 +256,15 @@ async fn rotate(ui: &Ui, args: RotateArgs) -> Result<(), Error> {
     let kept_at = vault.kept_at(&known);
     let operator = operator(Arc::clone(&vault), args.value.allow_weak);
     let operator = operator.checking(&places, when(args.save));
-    let mut tries = prompt::Tries::of(args.value.is_typed());
-    let Rotated { version, is_looked_for } = loop {
+    let (mut tries, forms) = (prompt::Tries::of(args.value.is_typed()), forms(&places, &vault));
+    let (Rotated { version, is_looked_for }, unlike) = loop {
         let value = prompt::value(ui, &args.value)?;
-        match ui.wait("Saving", Box::pin(operator.rotate(&args.path, value))).await {
+        let unlike = misfit(&forms, &args.path, &known.metadata, &value);
+        let unlike = unlike.filter(|_| !args.value.allow_weak);
+        let rotating = Box::pin(operator.rotate(&args.path, value));
+        match ui.wait("Saving", rotating).await.map_err(|error| with_form(error, unlike.as_ref())) {
             Err(error) if tries.again(&error, is_wrong_value) => {}
-            rotated => break rotated?,
+            rotated => break rotated.map(|rotated| (rotated, unlike))?,
         }
     };
     let has_date = |secret: &Secret| secret.metadata.upkeep.expires_at.is_some();
@@ -243,6 +272,7 @@ async fn rotate(ui: &Ui, args: RotateArgs) -> Result<(), Error> {
         ui.warn("the old value's date is forgotten; keyless secret set --expires DATE gives the new one's");
     }
     warn_of_short(ui, !is_looked_for);
+    warn_of_misfit(ui, unlike);
     // What a source keeps has its versions there, if any.
     let version = Some(version).filter(|version| *version > 0);
     let what = match (version, &kept_at) {

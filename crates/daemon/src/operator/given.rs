@@ -1,7 +1,7 @@
 //! A value that a person gives: what goes with it, and how it is read from what they typed, at the page or the screen.
 
 use keyless_core::{Code, Destination, Error, SafeText, SecretPath, approval::Asked};
-use keyless_vault::{EnvName, FormatVerdict, Secret, Variant};
+use keyless_vault::{EnvName, FormatVerdict, Providers, Secret, Variant};
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
@@ -111,6 +111,23 @@ pub fn read_destinations(text: &str) -> Result<Vec<Destination>, Error> {
     parsed.collect()
 }
 
+/// Why what was typed as hosts is hardly meant as such, with nothing of it: a value that was pasted in its place stands there
+/// to be read, and is to be said by nobody.
+pub fn doubt_of_hosts(text: &str, known: &Providers) -> Option<&'static str> {
+    let mut names = text.split([',', ' ']).map(str::trim);
+    if names.clone().any(|name| known.has_form_of_token(name)) {
+        return Some("what was typed looks like a token, and not like a host");
+    }
+    let is_one_word = |name: &str| {
+        let host = Destination::parse(name).ok();
+        host.is_some_and(|host| host.is_single_label() && host.to_string() != "localhost")
+    };
+    // Who says a port knows what they mean.
+    names
+        .any(|name| !name.contains(':') && is_one_word(name))
+        .then_some("what was typed is one word, and hardly a host")
+}
+
 /// A variable's name; [`Code::AnswerUnfit`] when it is none, or one that no secret may have.
 pub fn read_variable(name: &str) -> Result<EnvName, Error> {
     let refuse = |words: &str| {
@@ -155,6 +172,26 @@ mod tests {
         let hosts = read_destinations(" a.test, b.test  c.test:8443 ").unwrap();
         assert_eq!(hosts.len(), 3);
         assert!(read_destinations("").unwrap().is_empty() && read_destinations("*").is_err());
+    }
+
+    #[test]
+    fn what_is_hardly_a_host_is_doubted() {
+        let known = Providers::bundled();
+        let sendgrid = format!("SG.{}.{}", "a1B2c3D4e5".repeat(3).split_at(22).0, "x".repeat(43));
+        let doubt = |text: &str| doubt_of_hosts(text, &known).map(|why| why.contains("token"));
+        for (text, expected) in [
+            ("api.example.com, *.example.com 10.0.0.1", None),
+            ("localhost", None),
+            ("db:5432", None),
+            ("", None),
+            ("a..b", None),
+            ("y", Some(false)),
+            ("api.example.com, Qm7xT4w9ZrK2bVp", Some(false)),
+            ("ghp_0123456789abcdefghijABCDEFGHIJ012345", Some(true)),
+            (&sendgrid, Some(true)),
+        ] {
+            assert_eq!(doubt(text), expected, "{text}");
+        }
     }
 
     #[test]

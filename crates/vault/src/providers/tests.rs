@@ -233,6 +233,25 @@ fn formats_judge_whole_values() {
     assert_eq!(judge_format(Some("["), b"x"), FormatVerdict::Unknown);
 }
 
+/// Whoever gives a value that is none of its kind is told what one looks like.
+#[test]
+fn a_value_that_is_unlike_its_kind_is_told_with_the_form() {
+    let providers = Providers::bundled();
+    let unlike = |at: &str, pattern, value: &str| {
+        providers.unlike(&path(at), pattern, value.as_bytes()).map(|known| known.forms.join(", "))
+    };
+    let classic = format!("ghp_{}", "a1".repeat(18));
+    assert_eq!(unlike("team/github/token", None, &classic), None, "one of several kinds");
+    let forms = unlike("team/github/token", None, "this-is-no-github-token").unwrap();
+    assert!(forms.contains("ghp_…") && forms.contains("github_pat_…"), "{forms}");
+    let forms = unlike("team/x/token", Some("jira-api-token"), "api.example.com");
+    assert_eq!(forms.as_deref(), Some("ATATT3…"));
+    let other = unlike("team/github/token", Some("github-fine-grained-pat"), &classic);
+    assert!(other.is_some_and(|forms| !forms.contains("ghp_…")));
+    assert_eq!(unlike("team/nobody/token", None, "api.example.com"), None);
+    assert!(providers.has_form_of_token(&classic) && !providers.has_form_of_token("github.com"));
+}
+
 #[test]
 fn a_secret_is_known_by_pattern_or_by_path() {
     let providers = Providers::bundled();

@@ -5,8 +5,9 @@ use keyless_core::{
     approval::{Asked, Field, Fields},
 };
 use keyless_daemon::{
-    Answer, ApproverHandle, Given, Shown, places_at, read_destinations, read_path, read_variable,
-    suggested_variable, vault::Providers,
+    Answer, ApproverHandle, Given, Shown, doubt_of_hosts, places_at, read_destinations, read_path,
+    read_variable, suggested_variable,
+    vault::{Metadata, Providers},
 };
 use zeroize::Zeroizing;
 
@@ -19,13 +20,37 @@ use crate::{
 
 pub(super) type Said = (Answer, Option<Zeroizing<Vec<u8>>>);
 
+/// A request, and what is known of what it is about.
+#[derive(Clone, Copy)]
+pub(super) struct About<'a> {
+    pub(super) request: &'a Shown,
+    /// Of the secret, as the store has it.
+    pub(super) metadata: &'a Metadata,
+    /// The token catalog, which says what a value looks like, and where in requests it goes.
+    pub(super) known: &'a Providers,
+}
+
 /// A request about which a person is asked, as long as it waits.
 pub(super) struct Dialog<'a> {
     pub(super) ui: &'a Ui,
     pub(super) approver: &'a mut ApproverHandle,
-    pub(super) request: &'a Shown,
-    /// The token catalog, which says where in requests a value goes.
-    pub(super) known: &'a Providers,
+    pub(super) about: About<'a>,
+}
+
+impl About<'_> {
+    /// That a value has not the form of its kind, and which that is; nothing of the value.
+    fn misfit(self, value: &[u8]) -> Option<Error> {
+        let path = self.request.path.as_ref()?;
+        let words = keyless_daemon::misfit(self.known, path, self.metadata, value)?;
+        Some(Error::with(Code::ValueWeak, words))
+    }
+
+    /// Says where in requests a value goes at hosts that are given with it, before it is typed.
+    fn tell_places(self, ui: &Ui, to: &[Destination]) {
+        if let (Some(path), false) = (&self.request.path, to.is_empty()) {
+            ui.line(&format!("It goes into {}.", visible(&places_at(self.known, path, to))));
+        }
+    }
 }
 
 /// What of a proposal was taken over.
@@ -38,7 +63,7 @@ struct Chosen {
 impl Dialog<'_> {
     /// Asks the person. Fails as [`ApproverHandle::waiting`] does before the next question, once nothing could come of it.
     pub(super) async fn ask(&mut self) -> Result<Said, Error> {
-        let request = self.request;
+        let request = self.about.request;
         match &request.asked {
             Asked::MetadataProposal { fields, .. } => {
                 let answer = match self.choose(fields).await? {
@@ -63,7 +88,7 @@ impl Dialog<'_> {
     }
 
     async fn ask_use(&mut self) -> Result<Answer, Error> {
-        let one_deed = self.request.is_one_deed();
+        let one_deed = self.about.request.is_one_deed();
         let (question, words) = if one_deed {
             (
                 "Allow it [o]nce, or [d]eny it? ",
@@ -87,7 +112,7 @@ impl Dialog<'_> {
     }
 
     async fn ask_value(&mut self, sure: Option<&str>) -> Result<Said, Error> {
-        let request = self.request;
+        let request = self.about.request;
         if let Some(question) = sure {
             match self.typed(question).await?.trim() {
                 "yes" => {}
@@ -98,12 +123,10 @@ impl Dialog<'_> {
         let (mut to, mut env) = (Vec::new(), None);
         if request.known.as_ref().is_none_or(|known| known.to.is_empty()) {
             let question = "Hosts that may receive it (api.example.com, ...; none for now): ";
-            to = self.typed_as(question, read_destinations).await?;
-            tell_places(self.ui, request, self.known, &to);
+            to = self.hosts(question).await?;
+            self.about.tell_places(self.ui, &to);
         }
-        self.still_waits().await?;
-        let value = prompt::value_or_nothing()?;
-        let Some(value) = value else {
+        let Some((value, allow_weak)) = self.value().await? else {
             self.ui.line("No value was typed.");
             return Ok((Answer::Cancel, None));
         };
@@ -114,11 +137,51 @@ impl Dialog<'_> {
                 |answer: &str| read_variable(if answer.is_empty() { &suggested } else { answer });
             env = Some(self.typed_as(&question, read).await?);
         }
-        Ok((Answer::Value(Given { to, env, allow_weak: false }), Some(value)))
+        Ok((Answer::Value(Given { to, env, allow_weak }), Some(value)))
+    }
+
+    /// Where the value may go. What is hardly a host may be a value that was pasted too early: it is shown by nobody.
+    async fn hosts(&mut self, question: &str) -> Result<Vec<Destination>, Error> {
+        loop {
+            let typed = Zeroizing::new(self.typed(question).await?);
+            let doubt = doubt_of_hosts(&typed, self.about.known);
+            let error = match (read_destinations(typed.trim()), doubt) {
+                (Ok(to), None) => return Ok(to),
+                (Ok(to), Some(doubt)) => {
+                    Ui::fault(
+                        doubt,
+                        Some("a value goes into the next question, where it is not shown"),
+                    );
+                    if self.confirmed("Take it as a host all the same? [y/N] ").await? {
+                        return Ok(to);
+                    }
+                    continue;
+                }
+                (Err(error), _) => error,
+            };
+            Ui::fault(error.detail().as_str(), Some("give names such as api.example.com"));
+        }
+    }
+
+    /// The value, and whether the person insists on it though it has not the form of its kind; nothing when the line is empty.
+    async fn value(&mut self) -> Result<Option<(Zeroizing<Vec<u8>>, bool)>, Error> {
+        loop {
+            self.still_waits().await?;
+            let Some(value) = prompt::value_or_nothing()? else { return Ok(None) };
+            let Some(error) = self.about.misfit(&value) else { return Ok(Some((value, false))) };
+            Ui::fault(error.detail().as_str(), None);
+            if self.confirmed("Save it all the same? [y/N] ").await? {
+                return Ok(Some((value, true)));
+            }
+        }
+    }
+
+    async fn confirmed(&mut self, question: &str) -> Result<bool, Error> {
+        Ok(is_yes(self.typed(question).await?.trim()))
     }
 
     async fn new_path(&mut self, fields: &Fields) -> Result<Answer, Error> {
-        let suggested = self.request.path.as_ref().ok_or(Code::Usage)?;
+        let suggested = self.about.request.path.as_ref().ok_or(Code::Usage)?;
         let question = format!("Register it as [{suggested}] (Enter takes that, - refuses): ");
         let path = self
             .typed_as(&question, |answer| match answer {
@@ -156,7 +219,7 @@ impl Dialog<'_> {
         for field in fields.present() {
             let answer = self.typed(&format!("Take over {}? [y/N] ", field.as_str())).await?;
             match answer.trim() {
-                "y" | "Y" | "yes" => chosen.fields.push(field),
+                word if is_yes(word) => chosen.fields.push(field),
                 word => chosen.refused |= is_no(word),
             }
         }
@@ -171,19 +234,16 @@ impl Dialog<'_> {
 
     /// Nobody types an answer that comes too late already.
     async fn still_waits(&mut self) -> Result<(), Error> {
-        self.approver.waiting(&self.request.id).await.map(drop)
+        self.approver.waiting(&self.about.request.id).await.map(drop)
     }
+}
+
+fn is_yes(word: &str) -> bool {
+    matches!(word, "y" | "Y" | "yes")
 }
 
 fn is_no(word: &str) -> bool {
     matches!(word, "n" | "N" | "no")
-}
-
-/// Says where in requests a value goes at hosts that are given with it, before it is typed.
-fn tell_places(ui: &Ui, request: &Shown, known: &Providers, to: &[Destination]) {
-    if let (Some(path), false) = (&request.path, to.is_empty()) {
-        ui.line(&format!("It goes into {}.", visible(&places_at(known, path, to))));
-    }
 }
 
 /// The answer that the options give, without a question but for the value.
@@ -191,9 +251,9 @@ pub(super) fn by_option(
     ui: &Ui,
     args: &ApproveArgs,
     word: AnswerWord,
-    request: &Shown,
-    known: &Providers,
+    about: About<'_>,
 ) -> Result<Said, Error> {
+    let request = about.request;
     refuse_idle(args, word, &request.asked)?;
     let answer = match (word, &request.asked) {
         (AnswerWord::Once | AnswerWord::Session, asked) if !asked.is_permission() => {
@@ -223,8 +283,11 @@ pub(super) fn by_option(
             return Err(Error::with(Code::Usage, SafeText::words(words)));
         }
         (AnswerWord::Accept, Asked::Provision { .. } | Asked::Rotation { .. }) => {
-            tell_places(ui, request, known, &args.to);
+            about.tell_places(ui, &args.to);
             let value = prompt::value(ui, &args.value)?;
+            if let (Some(error), false) = (about.misfit(&value), args.value.allow_weak) {
+                return Err(error);
+            }
             let env = args.env.as_deref().map(variable_named).transpose()?;
             let (to, allow_weak) = (args.to.clone(), args.value.allow_weak);
             return Ok((Answer::Value(Given { to, env, allow_weak }), Some(value)));

@@ -8,7 +8,8 @@ use std::{
 
 use keyless_core::{Code, Destination, EgressRule, Error, SecretPath};
 use keyless_daemon::{
-    AgreedBy, Operator, ci, counted, manifest_of, places_at, places_in_words, read_destinations,
+    AgreedBy, Operator, ci, counted, doubt_of_hosts, manifest_of, places_at, places_in_words,
+    read_destinations,
     setup::{
         Import, ImportRow, Judged, Login, Outcome, Proposal, Proposer, Scan, Wish, signer_of,
         uncarried, values_elsewhere,
@@ -394,7 +395,7 @@ impl Aim {
                 format!("{path} may go to no host: {why}. keyless exec gives it to one command.");
             return Ok(Self { words, named: Vec::new() });
         }
-        let named = hosts_of(ui, &one.question())?;
+        let named = hosts_of(ui, &one.question(), known)?;
         let words = if named.is_empty() {
             format!("{path} may go to no host yet: keyless secret set {path} --to HOST.")
         } else {
@@ -464,7 +465,7 @@ async fn hosts_from_person(
         if is_found_so || uncarried(&name, None).is_some() {
             continue;
         }
-        let to = hosts_of(setup.ui, &hosts_question(&secret.path, &name))?;
+        let to = hosts_of(setup.ui, &hosts_question(&secret.path, &name), known)?;
         if !to.is_empty() {
             let mut rule = EgressRule::to(to);
             keyless_daemon::narrow(known, &secret.path, &mut rule, None);
@@ -482,19 +483,19 @@ async fn hosts_from_person(
 }
 
 /// Hosts as the person types them, asked for again where one is none.
-fn hosts_of(ui: &Ui, question: &str) -> Result<Vec<Destination>, Error> {
+fn hosts_of(ui: &Ui, question: &str, known: &Providers) -> Result<Vec<Destination>, Error> {
     loop {
         let typed = prompt::line(question)?;
         match read_destinations(typed.trim()) {
-            // A `y` or a slip, rather than a machine of the own network.
-            Ok(hosts) if !typed.contains(':') && hosts.iter().any(Destination::is_single_label) => {
+            Ok(hosts) => {
+                // A `y` or a slip, rather than a machine of the own network.
+                let Some(doubt) = doubt_of_hosts(&typed, known) else {
+                    warn_of_hosts(ui, &hosts);
+                    return Ok(hosts);
+                };
                 let next = "give a whole name such as api.example.com, or nothing; NAME:443 means a machine of your own \
                             network";
-                Ui::fault(&format!("{} is one word, and hardly a host.", typed.trim()), Some(next));
-            }
-            Ok(hosts) => {
-                warn_of_hosts(ui, &hosts);
-                return Ok(hosts);
+                Ui::fault(&format!("{doubt}."), Some(next));
             }
             Err(error) => {
                 Ui::fault(&error.message(), Some("give names such as api.example.com, or nothing"));

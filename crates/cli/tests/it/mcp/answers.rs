@@ -286,6 +286,48 @@ expect('empty refuses): '); say({value:?} + '\\n'); expect('[NEW_KEY]: '); say('
     assert_eq!(agent.status(&id), "ok");
 }
 
+/// A value that is none of its kind is asked for again, or confirmed; one that was pasted where hosts are asked for is stored
+/// as none, and shown to nobody once more.
+#[test]
+fn a_value_is_held_against_its_form_and_a_host_against_tokens() {
+    let world = unlocked();
+    world.declares("required = [\"team/github/token\"]\n");
+    let mut agent = Agent::connect(&world);
+    let id = agent.ask("secrets_request_provision", &about("team/github/token"));
+    let token = world.github_token();
+    // What is typed where hosts are asked for is seen as it is typed: these two are nobody's.
+    let (pasted, letters) = (format!("ghp_{}", "a1B2".repeat(9)), "Qm7xT4w9ZrK2bVp");
+    let option = ["approve", &id, "--accept", "--value-stdin", "--to", "api.github.com"];
+    let refused = world.keyless(&option).stdin("this-is-no-github-token").run();
+    let told = "it has not the form of what GitHub issues (github_pat_…, 93 characters; ghp_…, 40 characters; gho_…)";
+    assert!(refused.exits(2).errors().contains(told), "{}", refused.errors());
+    assert!(!refused.errors().contains("this-is"), "{}", refused.errors());
+    assert_eq!(agent.status(&id), "pending");
+    let script = format!(
+        "expect('may receive it'); say({pasted:?} + '\\n'); expect('looks like a token'); expect('all the same? [y/N]'); say('\\n')
+expect('may receive it'); say({letters:?} + '\\n'); expect('one word'); expect('all the same? [y/N]'); say('n\\n')
+expect('may receive it'); say('api.github.com\\n')
+expect('empty refuses): '); say('api.github.com\\n'); expect('ghp_…, 40 characters'); expect('all the same? [y/N]'); say('\\n')
+expect('empty refuses): '); say({token:?} + '\\n'); expect('[GITHUB_TOKEN]: '); say('\\n'); expect('done.'); finish(code=0)"
+    );
+    let screen = at_a_terminal(&world, world.keyless(&["approve", &id]), &script);
+    let seen = screen.to_lowercase();
+    let echoed = [&*pasted, letters].map(|typed| seen.matches(&typed.to_lowercase()).count());
+    assert_eq!(echoed, [1, 1], "as they were typed, and never again: {screen}");
+    assert_eq!(agent.status(&id), "ok");
+    let shown = world.keyless(&["secret", "show", "team/github/token", "--json"]).run().data();
+    assert_eq!(shown["to"], json!(["api.github.com"]));
+    // Who insists is heard.
+    let id = agent.ask("secrets_request_rotation", &about("team/github/token"));
+    let other = world.another_value();
+    let script = format!(
+        "expect('Type yes'); say('yes\\n'); expect('empty refuses): '); say({other:?} + '\\n')
+expect('not the form'); expect('all the same? [y/N]'); say('y\\n'); expect('done.'); finish(code=0)"
+    );
+    at_a_terminal(&world, world.keyless(&["approve", &id]), &script);
+    assert_eq!(agent.status(&id), "ok");
+}
+
 /// No rule and no error: whoever answers sees it, and so does whoever looks later.
 #[test]
 fn a_pattern_that_nobody_knows_is_told_to_whoever_answers() {
@@ -422,7 +464,6 @@ fn a_projects_policy_is_told_with_every_request() {
 #[test]
 fn what_a_person_denied_is_not_asked_again_whatever_it_was() {
     let world = unlocked();
-    world.keyless(&["secret", "add", "team/x/empty"]).run().ok();
     world.declares(format!("required = [{TOKEN:?}, \"team/x/empty\"]\n"));
     let fields = |days: u32| json!({ "rotate_every_days": days });
     let proposal = |days| json!({ "path": TOKEN, "fields": fields(days) });
