@@ -21,6 +21,9 @@ use crate::SecretPath;
 /// The prefix of the default form.
 pub const PREFIX: &str = "kloak_";
 
+/// The prefix of the form with a colon.
+const COLON_PREFIX: &str = "kloak:";
+
 const CROCKFORD: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 const ULID_CHARACTERS: usize = 26;
 
@@ -50,7 +53,7 @@ impl Placeholder {
     pub fn derive(key: &SessionKey, path: &SecretPath, form: &PlaceholderForm) -> Self {
         match form {
             PlaceholderForm::Default => Self(ulid_like(PREFIX, key, path)),
-            PlaceholderForm::Colon => Self(ulid_like("kloak:", key, path)),
+            PlaceholderForm::Colon => Self(ulid_like(COLON_PREFIX, key, path)),
             PlaceholderForm::LookAlike(look_alike) => {
                 let mut stream = Stream::new(key, path);
                 let mut text = String::new();
@@ -65,6 +68,11 @@ impl Placeholder {
                 Self(text)
             }
         }
+    }
+
+    /// Whether a text begins as one of Keyless's own forms does, so that it is no value.
+    pub fn is_begun_by(text: &[u8]) -> bool {
+        [PREFIX, COLON_PREFIX].iter().any(|prefix| text.starts_with(prefix.as_bytes()))
     }
 
     /// The text that the agent holds.

@@ -331,6 +331,7 @@ impl Operator {
         }
         let words = match (Weakness::of(value), metadata.judge_format(value)) {
             (Some(Weakness::Reference), _) => "it names a value that is elsewhere",
+            (Some(Weakness::Sequence), _) => "its characters are only counted up or down",
             (Some(Weakness::Short), _) => "it has under 12 characters",
             (Some(Weakness::StandIn), _) => "it is a word that stands where a value should",
             (Some(Weakness::Uniform), _) => "it is a few characters over and over",

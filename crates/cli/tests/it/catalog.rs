@@ -110,9 +110,24 @@ fn what_looks_like_no_secret_is_not_stored() {
         let words = [&["secret", "add", TOKEN, "--to", "a.test", "--value-stdin"], more].concat();
         world.keyless(&words).stdin(value).run()
     };
-    for slip in ["changeme123", "<your-token-here>", "hunter2hunt", "aaaaaaaaaaaaaaaaaaaa"] {
+    for slip in [
+        "changeme123",
+        "<your-token-here>",
+        "hunter2hunt",
+        "aaaaaaaaaaaaaaaaaaaa",
+        "CHANGE_ME_PLEASE",
+        "TODO-insert-token",
+        "123456789012",
+        "%(secret)s-abcdef",
+    ] {
         let seen = add(slip, &["--json"]);
         assert_eq!(seen.exits(2).json()["errors"][0]["code"], json!("value_weak"), "{slip}");
+    }
+    // What stands for a value is none, whatever is said.
+    for options in [&[][..], &["--allow-weak"]] {
+        let seen = add("kloak_abcdefghijkl1234", options);
+        assert!(seen.errors().contains("placeholder of Keyless"), "{}", seen.errors());
+        seen.exits(2);
     }
     add("changeme123", &["--allow-weak"]).ok();
 }

@@ -1,6 +1,6 @@
 //! From a variable's name, and its value where there is one, to a path: by the catalog first, then by words.
 
-use keyless_core::{Destination, EgressRule, SecretPath};
+use keyless_core::{Destination, EgressRule, Placeholder, SecretPath};
 use keyless_vault::{
     EnvForm, EnvMeaning, FormatVerdict, Metadata, Provider, Providers, Scope, Variant,
 };
@@ -330,7 +330,7 @@ pub(super) fn stands_for_another(value: &str) -> Option<&'static str> {
     if value.starts_with(keyless_core::ALIAS_PREFIX) {
         return Some("is an alias already");
     }
-    if value.starts_with("kloak_") || value.starts_with("kloak:") {
+    if Placeholder::is_begun_by(value.as_bytes()) {
         return Some("is a placeholder already");
     }
     let other =

@@ -6,7 +6,7 @@ use std::{
 };
 
 use jiff::{Timestamp, tz::TimeZone};
-use keyless_core::{Binding, Code, Error, SafeText, SecretPath, SecretValue};
+use keyless_core::{Binding, Code, Error, Placeholder, SafeText, SecretPath, SecretValue};
 use keyless_store::{SecretRow, Store, VersionRow};
 use serde::Serialize;
 use zeroize::Zeroizing;
@@ -375,6 +375,7 @@ impl Vault {
         if value.len() > MAX_VALUE_BYTES {
             return Err(too_large(path));
         }
+        refuse_placeholder(path, &value)?;
         let value = std::mem::take(&mut *value);
         let value = SecretValue::new(path.clone(), value, metadata.binding())
             .map_err(|why| refused(path, why))?;
@@ -478,6 +479,15 @@ fn refuse_own_values(metadata: &Metadata) -> Result<(), Error> {
     Err(Error::with(Code::Usage, words))
 }
 
+/// What stands for a value is none, whatever who gives it says of its looks.
+fn refuse_placeholder(path: &SecretPath, value: &[u8]) -> Result<(), Error> {
+    if !Placeholder::is_begun_by(value) {
+        return Ok(());
+    }
+    let words = SafeText::default().and(path).and(": it begins as a placeholder of Keyless does");
+    Err(Error::with(Code::ValueRefused, words))
+}
+
 /// A path is another secret's also while that one is removed.
 fn refuse_known(index: &Index, path: &SecretPath) -> Result<(), Error> {
     let Some(there) = index.secrets.get(path) else { return Ok(()) };
@@ -508,6 +518,7 @@ fn copied(path: &SecretPath, value: &[u8], binding: Binding) -> Result<SecretVal
     if value.len() > MAX_VALUE_BYTES {
         return Err(too_large(path));
     }
+    refuse_placeholder(path, value)?;
     SecretValue::new(path.clone(), value.to_vec(), binding).map_err(|why| refused(path, why))
 }
 
