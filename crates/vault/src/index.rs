@@ -134,11 +134,12 @@ impl Indexed {
         }
     }
 
-    /// The number of the next version. None of those that are given out no more, though the version be purged.
+    /// The number of the next version: none that was ever another's, though that be purged.
     pub(crate) fn next_version(&self) -> Result<u32, Error> {
         let last = self.versions.last().map_or(0, |version| version.version);
         let withheld = self.metadata.compromised.map_or(0, |known| known.through);
-        last.max(withheld).checked_add(1).ok_or_else(|| Code::Internal.into())
+        let purged = self.metadata.purged_through;
+        last.max(withheld).max(purged).checked_add(1).ok_or_else(|| Code::Internal.into())
     }
 }
 

@@ -59,6 +59,9 @@ pub struct Metadata {
     /// How long versions that are no longer in use are kept.
     #[serde(skip_serializing_if = "is_default")]
     pub retention: Retention,
+    /// The newest version, where that was purged: its number is never another's.
+    #[serde(skip_serializing_if = "is_default")]
+    pub purged_through: u32,
 }
 
 /// A value is known to others: no version up to this one is given out any more.
@@ -428,6 +431,7 @@ mod tests {
             compromised: None,
             upkeep: Upkeep { rotate_every_days: Some(90), ..Upkeep::default() },
             retention: Retention { keep_versions: NonZeroU32::new(3), keep_days: None },
+            purged_through: 0,
         };
         let stored = concat!(
             r#"{"egress":{"to":["api.github.com"],"locations":["basic","body","header","#,

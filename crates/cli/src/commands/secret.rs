@@ -373,6 +373,8 @@ fn describe(SecretRow { secret, state, asks, .. }: &SecretRow) -> Value {
         compromised,
         upkeep,
         retention,
+        // It is told by the number of the next version.
+        purged_through: _,
     } = &secret.metadata;
     let rule = egress.as_ref();
     json!({

@@ -9,7 +9,10 @@ use keyless_core::{Code, Error, SafeText, SecretPath};
 use serde::Serialize;
 
 use super::{Entries, Secret, Vault, change::Change, secrets::to_row};
-use crate::{index::Indexed, metadata::Retention};
+use crate::{
+    index::Indexed,
+    metadata::{Metadata, Retention},
+};
 
 /// One version of a secret's value, without the value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -94,7 +97,15 @@ impl Vault {
                 let words = "that version is in use; rotate or restore another one first";
                 return Err(Error::with(Code::StateUnfit, SafeText::words(words)));
             }
-            Ok((vec![Change::RemoveVersion(path.clone(), version)], ()))
+            let mut changes = vec![Change::RemoveVersion(path.clone(), version)];
+            // The log tells versions by their numbers: this one's is not the next one's.
+            if secret.versions.last().is_some_and(|newest| newest.version == version) {
+                let metadata = Metadata { purged_through: version, ..secret.metadata.clone() };
+                let mut row = to_row(path, &metadata, secret.created_at, secret.updated_at);
+                (row.current, row.removed_at) = (secret.pinned, secret.removed_at);
+                changes.push(Change::UpdateSecret(row));
+            }
+            Ok((changes, ()))
         })
         .await
     }

@@ -23,6 +23,7 @@ on_both! {
     what_was_said_meanwhile_stays
     a_persons_value_outruns_a_successor
     a_fresh_value_is_none_that_others_know
+    the_number_of_a_version_is_never_anothers
     a_day_that_was_said_before_the_first_value_is_that_values
     the_audit_log_is_sealed_with_its_key
 }
@@ -186,6 +187,29 @@ async fn a_fresh_value_is_none_that_others_know(engine: Engine) {
     assert_eq!(code(vault.open(&at).await), Code::SecretCompromised);
     assert_eq!(vault.put(&at, value("third-value"), Entries::untold()).await.unwrap(), 3);
     assert_eq!(opened(vault, "team/github/token").await, "third-value");
+}
+
+/// The log tells versions by their numbers.
+async fn the_number_of_a_version_is_never_anothers(engine: Engine) {
+    let scene = Scene::on(engine).await;
+    let (vault, at) = (&scene.vault, path("team/github/token"));
+    vault.add(at.clone(), bound(), Some(value("first-value")), Entries::untold()).await.unwrap();
+    let put = async |what: &str| vault.put(&at, value(what), Entries::untold()).await.unwrap();
+    let purge = async |version| vault.purge(&at, Some(version), Entries::untold()).await.unwrap();
+    assert_eq!(put("second-value").await, 2);
+    vault.restore(&at, Some(1), Entries::untold()).await.unwrap();
+    purge(2).await;
+    assert_eq!(opened(vault, "team/github/token").await, "first-value");
+    assert_eq!(put("third-value").await, 3);
+    // An older one that goes changes nothing, and one of a removed secret leaves that removed.
+    purge(1).await;
+    assert_eq!(put("fourth-value").await, 4);
+    vault.restore(&at, Some(3), Entries::untold()).await.unwrap();
+    vault.remove(&at, Entries::untold()).await.unwrap();
+    purge(4).await;
+    assert_eq!(vault.removed().await.unwrap().len(), 1);
+    assert_eq!(vault.restore(&at, None, Entries::untold()).await.unwrap().version, Some(3));
+    assert_eq!(put("fifth-value").await, 5);
 }
 
 /// It is no old value's, which a later one's is.
