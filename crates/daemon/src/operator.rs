@@ -40,6 +40,7 @@ pub use self::{
         suggested_variable,
     },
     lasting::{ago, counted, lasting, to_the_minute},
+    looking_over::LookedOver,
     overview::{
         ChainState, EgressView, HOUR_BARS, LOG_ACTIONS, LOG_OUTCOMES, LogView, LogWanted, Overview,
         SecretRow, SecretState, SecretsView, SecretsWanted, SourcesView, Tally,

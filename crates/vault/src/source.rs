@@ -81,6 +81,8 @@ pub struct Reading {
     pub value: SecretValue,
     /// For the operator, never for an agent.
     pub warnings: Vec<Warning>,
+    /// The source that was asked in the stead of the secret's own, if one was; for the operator as well.
+    pub instead: Option<String>,
 }
 
 /// Something that was put right while a value was read.

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, process::ExitCode, sync::Arc};
 
 use keyless_core::{Error, SecretPath};
 use keyless_daemon::{
-    Operator,
+    LookedOver, Operator,
     vault::{Held, RouterConfig, SecretsFile, SourceConfig, SourceReport},
 };
 use serde_json::json;
@@ -150,12 +150,15 @@ async fn check(ui: &Ui, args: CheckArgs) -> Result<ExitCode, Error> {
     let asked: Vec<SecretPath> = asked.map(|secret| secret.path.clone()).collect();
     let operator = Operator::new(Arc::clone(&vault));
     let found = ui.wait("Fetching values", operator.look_over(&asked, "source check")).await?;
-    let found: BTreeMap<SecretPath, Result<(), Error>> = asked.into_iter().zip(found).collect();
+    let found: BTreeMap<SecretPath, Result<LookedOver, Error>> =
+        asked.into_iter().zip(found).collect();
     let (mut rows, mut data, mut failed) = (Vec::new(), Vec::new(), 0);
     for secret in secrets {
-        let state = match found.get(&secret.path) {
+        let found = found.get(&secret.path);
+        let instead = found.and_then(|found| found.as_ref().ok()?.instead.clone());
+        let state = match found {
             None => "bait: never fetched".to_owned(),
-            Some(Ok(())) => "ok".to_owned(),
+            Some(Ok(_)) => "ok".to_owned(),
             Some(Err(error)) => {
                 failed += 1;
                 error.message()
@@ -164,8 +167,11 @@ async fn check(ui: &Ui, args: CheckArgs) -> Result<ExitCode, Error> {
         let source = source_word(&secret.metadata.source);
         let kept_at = vault.kept_at(&secret);
         data.push(
-            json!({ "path": secret.path, "source": source, "kept_at": kept_at, "state": state }),
+            json!({ "path": secret.path, "source": source, "kept_at": kept_at, "state": state, "instead": instead }),
         );
+        // It is not there, but for the one that stands in.
+        let state =
+            instead.map_or(state, |instead| format!("ok, from {} in its stead", visible(&instead)));
         let kept_at = kept_at.as_ref().map(place).unwrap_or_default();
         rows.push(vec![secret.path.to_string(), source, kept_at, state]);
     }

@@ -819,6 +819,9 @@ fn the_fallback_is_asked_when_a_source_is_not_installed_and_then_alone() {
     let name = "KEYLESS_SECRET__TEAM__API__TOKEN";
     world.agent_sh(USE).env_with_value(name, world.canary.value()).run().ok();
     assert_eq!(origin.requests()[0].header("x"), Some(world.canary.value().into()));
+    let check = || world.keyless(&["source", "check"]).env_with_value(name, world.canary.value());
+    let told = check().run().ok();
+    assert!(told.contains("mine: ") && told.contains("ok, from env in its stead"), "{told}");
     executable(&program, "#!/bin/sh\necho 'gpg: decryption failed: No secret key' >&2\nexit 2\n");
     let check = world.keyless(&["source", "check", "--json"]);
     let seen = check.env_with_value(name, world.canary.value()).run();

@@ -5,6 +5,13 @@ use keyless_core::{Error, SecretPath};
 use super::Operator;
 use crate::{broker::agent, looked_over::looked_over};
 
+/// A value that can be had.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LookedOver {
+    /// The source that it came from, where that is not the secret's own.
+    pub instead: Option<String>,
+}
+
 impl Operator {
     /// Whether the value of each of these can be had now, in their order. Which were read is one entry of the log, with the
     /// name of the `call`; where that can't be written, nothing is told.
@@ -12,14 +19,14 @@ impl Operator {
         &self,
         paths: &[SecretPath],
         call: &'static str,
-    ) -> Result<Vec<Result<(), Error>>, Error> {
+    ) -> Result<Vec<Result<LookedOver, Error>>, Error> {
         let (mut all, mut read) = (Vec::with_capacity(paths.len()), Vec::new());
         for path in paths {
-            let found = self.vault.open(path).await.map(drop);
-            if found.is_ok() {
+            let reading = self.vault.open(path).await;
+            if reading.is_ok() {
                 read.push(path.clone());
             }
-            all.push(found);
+            all.push(reading.map(|reading| LookedOver { instead: reading.instead }));
         }
         if !read.is_empty() {
             let who = agent("operator", "operator");

@@ -68,6 +68,10 @@ impl Source for EnvSource<'_> {
             return Err(too_large(path));
         }
         let value = SecretValue::new(path.clone(), bytes, binding);
-        Ok(Reading { value: value.map_err(|why| refused(path, why))?, warnings: Vec::new() })
+        Ok(Reading {
+            value: value.map_err(|why| refused(path, why))?,
+            warnings: Vec::new(),
+            instead: None,
+        })
     }
 }

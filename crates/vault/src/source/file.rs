@@ -48,7 +48,7 @@ pub(super) fn read(path: &SecretPath, file: &Path, binding: Binding) -> Result<R
     }
     bytes.truncate(kept);
     let value = SecretValue::new(path.clone(), std::mem::take(&mut *bytes), binding);
-    Ok(Reading { value: value.map_err(|why| refused(path, why))?, warnings })
+    Ok(Reading { value: value.map_err(|why| refused(path, why))?, warnings, instead: None })
 }
 
 /// The file's bytes without a byte order mark, and without the newline of a single line. Blocks.

@@ -32,6 +32,10 @@ impl Source for LocalSource<'_> {
             seal::open(&self.key.derive(Purpose::Values), &label, &row.nonce, &row.ciphertext)
                 .map_err(|_| Error::from(Code::StoreTampered))?;
         let value = SecretValue::new(path.clone(), bytes, binding);
-        Ok(Reading { value: value.map_err(|why| refused(path, why))?, warnings: Vec::new() })
+        Ok(Reading {
+            value: value.map_err(|why| refused(path, why))?,
+            warnings: Vec::new(),
+            instead: None,
+        })
     }
 }

@@ -11,7 +11,9 @@ use crate::{
     index::Indexed,
     metadata::SourceConfig,
     router::{Asked, At, KeptAt, MadeOf, Place, Put, Router, SourceReport},
-    source::{EnvSource, FileSource, Held, LocalSource, Reading, SecretsFile, Source, Supply},
+    source::{
+        EnvSource, FileSource, Held, LocalSource, Reading, SecretsFile, Source, SourceKind, Supply,
+    },
 };
 
 impl Vault {
@@ -242,8 +244,9 @@ impl Vault {
         let router = self.router()?;
         let made_of = made_of(&at, secret, binding);
         if let Some(value) = router.cached(path, &made_of) {
-            return Ok(Reading { value, warnings: Vec::new() });
+            return Ok(Reading { value, warnings: Vec::new(), instead: None });
         }
+        let own = at.source().to_owned();
         let at_most = secret.metadata.upkeep.cache_ttl_seconds_max;
         loop {
             let supply = self.supply(router, at.source()).await?;
@@ -251,9 +254,14 @@ impl Vault {
             let asked = asked.await;
             self.keep_contacts(router).await;
             match asked? {
-                Asked::Value(value) => return Ok(Reading { value, warnings: Vec::new() }),
+                Asked::Value(value) => {
+                    let instead = Some(at.source().to_owned()).filter(|asked| *asked != own);
+                    return Ok(Reading { value, warnings: Vec::new(), instead });
+                }
                 Asked::Elsewhere(Place::Local) => {
-                    return self.open_local(path, secret, binding).await;
+                    let reading = self.open_local(path, secret, binding).await?;
+                    let instead = Some(SourceKind::Local.as_str().to_owned());
+                    return Ok(Reading { instead, ..reading });
                 }
                 // What is asked in another's stead has nobody in its own.
                 Asked::Elsewhere(Place::Source(other)) => at = other,
