@@ -18,6 +18,22 @@ use super::{
 use crate::router::{SourceType, optional};
 
 const TOKEN: &str = "OP_SERVICE_ACCOUNT_TOKEN";
+/// What `op read` says of what is not there, whatever its version.
+const NO_SUCH: &[&str] = &[
+    "isn't an item",
+    "isn't a vault",
+    "isn't a field",
+    "isn't a section",
+    "does not have a field",
+    "could not find item",
+    "could not find vault",
+    "could not find field",
+    "no item found",
+    "item not found",
+    "vault not found",
+    "no vault matched",
+    "no item matched",
+];
 
 /// One account.
 pub(crate) struct OnePasswordSource {
@@ -136,12 +152,7 @@ impl Backend for OnePasswordSource {
                 let bytes = Zeroizing::new(ran.output.to_vec());
                 return Ok(Some(Fetched { bytes, lease: None }));
             }
-            if ran.complains_of(&[
-                "isn't an item",
-                "isn't a vault",
-                "isn't a field",
-                "does not have a field",
-            ]) {
+            if ran.complains_of(NO_SUCH) {
                 return Ok(None);
             }
             Err(refusal(&ran))
