@@ -66,8 +66,19 @@ pub struct UrlReport {
     pub status_code: Option<u16>,
 }
 
+/// A fetch that is on record.
+#[derive(Debug, Deserialize)]
+struct Try {
+    url: String,
+    outcome: Outcome,
+    #[serde(default)]
+    expected: Option<String>,
+    #[serde(default)]
+    status_code: Option<u16>,
+}
+
 /// What happened to a fetch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
     /// Another media type than JSON.
@@ -122,6 +133,27 @@ impl UrlReport {
         let in_force = [Outcome::Loaded, Outcome::LoadedFromCache, Outcome::ServedStaleCache]
             .contains(&self.outcome);
         in_force && self.provider.as_deref().is_some_and(Providers::is_bundled)
+    }
+}
+
+impl Try {
+    /// Whether it brought nothing, and would again as far as is known: it is not held against a word that was taken back since.
+    fn still_says(&self, expected: &Option<String>) -> bool {
+        match self.outcome {
+            Outcome::Loaded
+            | Outcome::LoadedFromCache
+            | Outcome::Pending
+            | Outcome::ServedStaleCache => false,
+            Outcome::BlockedPin | Outcome::BlockedTofuMismatch => self.expected == *expected,
+            Outcome::BlockedContentType
+            | Outcome::BlockedHttpsRequired
+            | Outcome::BlockedHttpStatus
+            | Outcome::BlockedParse
+            | Outcome::BlockedSchemaVersion
+            | Outcome::BlockedSize
+            | Outcome::BlockedSsrf
+            | Outcome::NetworkError => true,
+        }
     }
 }
 
@@ -184,16 +216,21 @@ impl UrlCatalogs {
         let known = self.files.known();
         let report = |source: &Source| {
             let provider = self.cached(source, &known);
+            let expected = expected(source, &known).map(Expected::word);
+            // That nothing is in force has its reason, unless it was never fetched.
+            let last = self.files.last_try(&source.url).filter(|last| last.still_says(&expected));
+            let last = last.filter(|_| provider.is_none());
             UrlReport {
                 url: source.url.clone(),
-                outcome: match provider {
-                    Some(_) => Outcome::LoadedFromCache,
-                    None => Outcome::Pending,
+                outcome: match (&provider, &last) {
+                    (Some(_), _) => Outcome::LoadedFromCache,
+                    (None, Some(last)) => last.outcome,
+                    (None, None) => Outcome::Pending,
                 },
                 provider: provider.map(|provider| provider.provider_id),
                 sha256: None,
-                expected: expected(source, &known).map(Expected::word),
-                status_code: None,
+                expected,
+                status_code: last.and_then(|last| last.status_code),
             }
         };
         self.settings.source.iter().map(report).collect()

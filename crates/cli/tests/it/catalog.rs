@@ -202,7 +202,7 @@ fn what_an_address_brought_first_it_has_to_bring_again() {
     for entry in std::fs::read_dir(cache).unwrap() {
         std::fs::write(entry.unwrap().path(), catalog("four")).unwrap();
     }
-    assert_eq!(outcome(&world, &["status"], 0), json!("pending"));
+    assert_eq!(outcome(&world, &["status"], 0), json!("blocked-pin"), "why none is in force");
     world.keyless(&["catalog", "remove", URL]).run().ok();
     world.keyless(&["catalog", "remove", URL]).run().exits(2);
     let record = world.home.keyless_home().join("state/catalog/audit.log");

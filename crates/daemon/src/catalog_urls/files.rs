@@ -2,8 +2,8 @@
 
 use std::{
     collections::BTreeMap,
-    fs::{self, OpenOptions},
-    io::{self, Write},
+    fs::{self, File, OpenOptions},
+    io::{self, Read, Seek, SeekFrom, Write},
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
     time::SystemTime,
@@ -15,11 +15,14 @@ use keyless_vault::{read_settings, read_settings_text, toml_fault};
 use sha2::{Digest, Sha256};
 use toml_edit::DocumentMut;
 
-use super::Settings;
+use super::{Settings, Try};
 use crate::{
     places::{Places, private_directory, unusable},
     whole_file::write_whole,
 };
+
+/// How much of the record's end is looked at for what came last.
+const LOOKED_AT: u64 = 256 * 1024;
 
 /// Where they lie.
 pub(super) struct Files {
@@ -110,6 +113,19 @@ impl Files {
             writeln!(file?, "{line}")
         };
         let _ = self.prepare().map(|()| write());
+    }
+
+    /// The last try of an address that is on record, as far as the record's end tells; one that can't be read tells nothing.
+    pub(super) fn last_try(&self, url: &str) -> Option<Try> {
+        let mut file = File::open(self.folder.join("audit.log")).ok()?;
+        let from = file.metadata().ok()?.len().saturating_sub(LOOKED_AT);
+        file.seek(SeekFrom::Start(from)).ok()?;
+        let mut bytes = Vec::new();
+        file.take(LOOKED_AT).read_to_end(&mut bytes).ok()?;
+        let mut lines = bytes.rsplit(|byte| *byte == b'\n');
+        lines.find_map(|line| {
+            serde_json::from_slice::<Try>(line).ok().filter(|tried| tried.url == url)
+        })
     }
 
     fn put_known(&self, known: &BTreeMap<String, String>) -> Result<(), Error> {
