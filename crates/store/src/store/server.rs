@@ -75,7 +75,13 @@ impl Server {
         let options = PgConnectOptions::from_str(url).map_err(|_| ServerFault::Form)?;
         let here = Self { options, home: home.to_owned(), has_root: false };
         let word = here.options.get_ssl_mode();
-        if !here.is_local() && !matches!(word, PgSslMode::Prefer | PgSslMode::VerifyFull) {
+        let says_full = match word {
+            PgSslMode::VerifyFull => true,
+            // What sqlx has where nothing is said.
+            PgSslMode::Prefer => !says_tls(rest),
+            _ => false,
+        };
+        if !here.is_local() && !says_full {
             return Err(ServerFault::Tls);
         }
         Ok(here)
@@ -143,6 +149,13 @@ fn pool(options: PgConnectOptions, connections: u32) -> PgPool {
         .connect_lazy_with(options)
 }
 
+/// Whether the address has a word on TLS.
+fn says_tls(rest: &str) -> bool {
+    let query = rest.split_once('?').map_or("", |(_, query)| query);
+    let name = |pair: &str| pair.split('=').next().unwrap_or_default().to_owned();
+    query.split('&').any(|pair| matches!(name(pair).as_str(), "sslmode" | "ssl-mode"))
+}
+
 fn has_password(rest: &str) -> bool {
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
     let user = authority.rsplit_once('@').map_or("", |(user, _)| user);
@@ -181,7 +194,7 @@ mod tests {
         full("postgres://kl@db.corp.test/keyless");
         full("postgresql://kl@10.0.0.7/keyless?sslmode=verify-full");
         full("postgres://kl@localhost.corp.test/keyless");
-        for word in ["disable", "allow", "require", "verify-ca"] {
+        for word in ["disable", "allow", "prefer", "require", "verify-ca"] {
             let url = format!("postgres://kl@db.corp.test/keyless?sslmode={word}");
             assert_eq!(judged(&url).unwrap_err(), ServerFault::Tls, "{url}");
         }
