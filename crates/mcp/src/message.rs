@@ -39,6 +39,18 @@ pub(crate) fn read(text: &[u8]) -> Result<Value, Vec<u8>> {
     }
 }
 
+/// An answer to `text` under the id as it stands there: of a number of many digits, what is read of it is another.
+pub(crate) fn under_its_id(text: &[u8], answer: Vec<u8>) -> Vec<u8> {
+    let told: Value = serde_json::from_slice(&answer).unwrap_or_default();
+    let written = outline::id_as_written(text).and_then(|id| str::from_utf8(id).ok());
+    match written {
+        Some(id) if told["id"].is_f64() => {
+            format!(r#"{{"error":{},"id":{id},"jsonrpc":"2.0"}}"#, told["error"]).into_bytes()
+        }
+        _ => answer,
+    }
+}
+
 /// The message that `value` is; gives the answer to what is none.
 pub(crate) fn typed(value: Value) -> Result<RxJsonRpcMessage<RoleServer>, Vec<u8>> {
     let id = value.get("id").cloned();
@@ -54,7 +66,8 @@ pub(crate) fn is_notification(text: &[u8]) -> bool {
 
 /// Whether `text` is a message, for who reads it once more. Gives the answer to what is none.
 pub(crate) fn check(text: &[u8]) -> Result<(), Vec<u8>> {
-    typed(read(text)?).map(drop)
+    let read = read(text).and_then(typed);
+    read.map(drop).map_err(|answer| under_its_id(text, answer))
 }
 
 /// Says what an `initialize` lacks. The SDK takes one that it can't read for a request of a later revision, and asks for what
@@ -111,6 +124,20 @@ fn refusal(id: &Value, code: i32, why: &str) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_number_of_many_digits_is_answered_as_it_was_written() {
+        for id in ["100000000000000000000000", "1e23", "1.50"] {
+            for text in [
+                format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#),
+                format!(r#"{{"x":"\ud800", "id" : {id} }}"#),
+            ] {
+                let answer = String::from_utf8(check(text.as_bytes()).unwrap_err()).unwrap();
+                assert!(answer.contains(&format!(r#""id":{id},"#)), "{answer}");
+                assert!(serde_json::from_str::<Value>(&answer).is_ok(), "{answer}");
+            }
+        }
+    }
 
     #[test]
     fn members_that_stand_twice_are_refused_under_the_id_if_there_is_one() {

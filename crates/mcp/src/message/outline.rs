@@ -8,6 +8,11 @@ use serde_json::Value;
 /// The id of a message, unless it has two: an answer to one of them might be taken for the other's. None where the
 /// text does not end where its first bracket closes.
 pub(super) fn only_id(text: &[u8]) -> Option<Value> {
+    serde_json::from_slice(id_as_written(text)?).ok()
+}
+
+/// The same, as it stands there.
+pub(super) fn id_as_written(text: &[u8]) -> Option<&[u8]> {
     let mut rest = text.trim_ascii().strip_prefix(b"{")?.trim_ascii_start();
     let mut only = None;
     while !rest.starts_with(b"}") {
@@ -17,8 +22,7 @@ pub(super) fn only_id(text: &[u8]) -> Option<Value> {
         rest = rest.trim_ascii_start().strip_prefix(b":")?.trim_ascii_start();
         (value, rest) = rest.split_at_checked(item(rest)?)?;
         if serde_json::from_slice::<String>(name).is_ok_and(|name| name == "id") {
-            let id = serde_json::from_slice(value.trim_ascii()).ok()?;
-            if only.replace(id).is_some() {
+            if only.replace(value.trim_ascii()).is_some() {
                 return None;
             }
         }

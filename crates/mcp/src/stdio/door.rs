@@ -6,7 +6,9 @@ use rmcp::{
 };
 use serde_json::Value;
 
-use crate::message::{ALREADY_GREETED, ID_IN_USE, Waiting, is_notification, read, refuse, typed};
+use crate::message::{
+    ALREADY_GREETED, ID_IN_USE, Waiting, is_notification, read, refuse, typed, under_its_id,
+};
 
 /// The key under which a request of the newest revision names its version, in place of `initialize`.
 const INLINE_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
@@ -39,6 +41,7 @@ impl Door {
         }
         match read(line).map_or_else(Passed::Answer, |message| self.pass_message(message)) {
             Passed::Answer(_) if is_notification(line) => Passed::Nothing,
+            Passed::Answer(answer) => Passed::Answer(under_its_id(line, answer)),
             passed => passed,
         }
     }
