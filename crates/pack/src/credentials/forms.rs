@@ -91,6 +91,9 @@ const FORMS: &[Form] = &[
     Form { kind: "Vault token", prefix: "hvs.", least: 24, extra: "-_" },
 ];
 
+/// What stands within the tokens of one pattern, where those of others begin alike.
+const MARKS: &[(&str, &str)] = &[("T3BlbkFJ", "openai-key")];
+
 /// Words that no token format may fit: digests, names, and what else is long.
 const WORDS: &[&str] = &[
     "d41d8cd98f00b204e9800998ecf8427e",
@@ -116,7 +119,11 @@ impl TokenForms {
     /// The kind and pattern of a word or an address that is a token of the catalog.
     pub(super) fn of(&self, word: &str) -> Option<&TokenForm> {
         let forms: &Forms = &self.0;
-        let found = forms.set.matches(word).into_iter().next()?;
+        let fitting = forms.set.matches(word);
+        let marked = MARKS.iter().find(|(mark, _)| word.contains(mark)).and_then(|(_, pattern)| {
+            fitting.iter().find(|found| forms.rows[*found].pattern == *pattern)
+        });
+        let found = marked.or_else(|| fitting.iter().next())?;
         // An address says what it is by itself.
         let told = word.starts_with("https://") || (is_random(word, 3.0) && is_woven(word));
         told.then(|| &forms.rows[found])

@@ -39,6 +39,28 @@ fn catalog() -> TokenForms {
     TokenForms::new(move || rows)
 }
 
+/// Keys of two services begin alike; one of them has a mark within.
+#[test]
+fn a_key_is_called_by_its_mark() {
+    let form = |pattern: &str, format: &str| TokenForm {
+        pattern: pattern.to_owned(),
+        kind: pattern.to_owned(),
+        format: format.to_owned(),
+        names: Vec::new(),
+    };
+    let forms = TokenForms::new(move || {
+        vec![
+            form("moonshot-api-key", "^sk-[A-Za-z0-9]{40,}$"),
+            form("openai-key", "^sk-(proj-|svcacct-|admin-)?[A-Za-z0-9_-]{20,}$"),
+        ]
+    });
+    let kind = |word: &str| forms.of(word).map(|form| form.pattern.clone());
+    let marked = format!("sk-{}T3BlbkFJ{}", &RANDOM[..20], &RANDOM[20..40]);
+    assert_eq!(kind(&marked).as_deref(), Some("openai-key"));
+    let other = format!("sk-{}", &RANDOM[..48]);
+    assert_eq!(kind(&other).as_deref(), Some("moonshot-api-key"));
+}
+
 /// `{N}` in a line is N characters that a machine made up.
 fn filled(line: &str) -> String {
     let mut text = line.replace("\\n", "\n");
