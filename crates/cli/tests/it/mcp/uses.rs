@@ -95,7 +95,7 @@ fn who_is_asked_for_a_value_is_told_when_it_is_too_late() {
     let script = format!(
         "import subprocess\nexpect('may receive it'); say('\\n'); expect('not shown; empty refuses): ')\n\
          subprocess.run([*sys.argv[1:], '--deny'], check=True, stdout=subprocess.DEVNULL)\n\
-         say({value:?} + '\\n'); expect('is cancelled: it was settled'); finish(code=4)"
+         say({value:?} + '\\n'); expect('is denied: it was settled'); finish(code=4)"
     );
     let screen = at_a_terminal(&world, world.keyless(&["approve", &id]), &script);
     assert!(!screen.contains("Variable for"), "{screen}");

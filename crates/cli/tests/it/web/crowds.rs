@@ -134,7 +134,7 @@ for (const id of {}) {{
   await page.getByRole('button', {{ name: 'Take over what is ticked' }}).click();
   tell(await Promise.race([
     page.locator('#notice', {{ hasText: ': done' }}).waitFor().then(() => 'done'),
-    page.locator('.fault', {{ hasText: 'is cancelled' }}).waitFor().then(() => 'late'),
+    page.locator('.fault', {{ hasText: 'is denied' }}).waitFor().then(() => 'late'),
   ]));
 }}",
         json!(ids)
