@@ -21,10 +21,10 @@ pub(super) fn id_as_written(text: &[u8]) -> Option<&[u8]> {
         let value;
         rest = rest.trim_ascii_start().strip_prefix(b":")?.trim_ascii_start();
         (value, rest) = rest.split_at_checked(item(rest)?)?;
-        if serde_json::from_slice::<String>(name).is_ok_and(|name| name == "id") {
-            if only.replace(value.trim_ascii()).is_some() {
-                return None;
-            }
+        if serde_json::from_slice::<String>(name).is_ok_and(|name| name == "id")
+            && only.replace(value.trim_ascii()).is_some()
+        {
+            return None;
         }
         rest = rest.trim_ascii_start();
         rest = match rest.strip_prefix(b",") {
