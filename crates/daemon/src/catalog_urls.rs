@@ -138,13 +138,15 @@ impl UrlReport {
 
 impl Try {
     /// Whether it brought nothing, and would again as far as is known: it is not held against a word that was taken back since.
-    fn still_says(&self, expected: &Option<String>) -> bool {
+    fn still_says(&self, expected: Option<&str>) -> bool {
         match self.outcome {
             Outcome::Loaded
             | Outcome::LoadedFromCache
             | Outcome::Pending
             | Outcome::ServedStaleCache => false,
-            Outcome::BlockedPin | Outcome::BlockedTofuMismatch => self.expected == *expected,
+            Outcome::BlockedPin | Outcome::BlockedTofuMismatch => {
+                self.expected.as_deref() == expected
+            }
             Outcome::BlockedContentType
             | Outcome::BlockedHttpsRequired
             | Outcome::BlockedHttpStatus
@@ -218,7 +220,10 @@ impl UrlCatalogs {
             let provider = self.cached(source, &known);
             let expected = expected(source, &known).map(Expected::word);
             // That nothing is in force has its reason, unless it was never fetched.
-            let last = self.files.last_try(&source.url).filter(|last| last.still_says(&expected));
+            let last = self
+                .files
+                .last_try(&source.url)
+                .filter(|last| last.still_says(expected.as_deref()));
             let last = last.filter(|_| provider.is_none());
             UrlReport {
                 url: source.url.clone(),
