@@ -51,7 +51,7 @@ pub(super) async fn run(ui: &Ui, args: ApproveArgs) -> Result<ExitCode, Error> {
             let words = "name the request that the answer is for: keyless approve ID";
             Err(Error::with(Code::Usage, SafeText::words(words)))
         }
-        (None, None) => all(ui, &args, (&mut approver, &guide)).await,
+        (None, None) => Box::pin(all(ui, &args, (&mut approver, &guide))).await,
     }
 }
 
