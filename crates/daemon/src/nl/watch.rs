@@ -82,8 +82,14 @@ impl NlService {
             return Ok(None);
         }
         self.stop(instance, shift).await?;
-        let is_bait = fault.is_some_and(|fault| fault.code() == Code::HoneypotTouched);
-        Ok((!is_bait).then(|| Code::ThreatTooHigh.into()))
+        // Bait, and what the guard stops, are told and written down as that: nothing was done that could be withheld (NL-4.6).
+        let is_stopped = fault.is_some_and(|fault| {
+            matches!(
+                fault.code(),
+                Code::ActionBlocked | Code::EvasionBlocked | Code::HoneypotTouched
+            )
+        });
+        Ok((!is_stopped).then(|| Code::ThreatTooHigh.into()))
     }
 
     /// Suspends a red agent, with all that it has handed on and was handed.

@@ -69,6 +69,23 @@ fn values_in_outputs_bring_a_person_in_and_then_end_it() {
     assert_eq!(code(&served.act(&exec("true"))), "NL-E103");
 }
 
+/// What the guard stops is told and written down as that, be it what turns the agent red.
+#[test]
+fn a_block_that_turns_an_agent_red_is_a_block() {
+    let world = with_secrets();
+    let served = Served::start(&world);
+    granted(&world, AGENT, &["db/*"]);
+    let first = served.act(&exec("cat .env"));
+    let last = served.act(&exec("vault get prod/db"));
+    assert_eq!(threat(&world, &instance(&served))["level"], "red");
+    for answer in [&first, &last] {
+        assert_eq!(answer["body"]["status"], "blocked", "{answer}");
+    }
+    let blocked = |entry: &&Value| entry["action"] == "blocked";
+    assert_eq!(world.log().iter().filter(blocked).count(), 2);
+    assert_eq!(code(&served.act(&exec("true"))), "NL-E103");
+}
+
 #[test]
 fn what_an_agent_hands_on_counts_against_it_and_not_against_who_does_it() {
     let world = with_secrets();
