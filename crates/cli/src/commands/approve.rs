@@ -45,7 +45,7 @@ pub(super) async fn run(ui: &Ui, args: ApproveArgs) -> Result<ExitCode, Error> {
         (None, _) if args.list => list(ui, &mut approver).await,
         (None, Some(id)) => {
             let request = approver.waiting(id).await?;
-            answer(ui, &args, (&mut approver, &guide), &request).await
+            Box::pin(answer(ui, &args, (&mut approver, &guide), &request)).await
         }
         (None, None) if args.word().is_some() => {
             let words = "name the request that the answer is for: keyless approve ID";
