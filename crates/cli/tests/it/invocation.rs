@@ -14,7 +14,7 @@ use std::{
 
 use serde_json::Value;
 
-use crate::world::World;
+use crate::world::{World, wait_until};
 
 /// The binary under test.
 pub(crate) const KEYLESS: &str = env!("CARGO_BIN_EXE_keyless");
@@ -193,6 +193,18 @@ impl Background<'_> {
     pub(crate) fn signal(&self, signal: rustix::process::Signal) {
         let pid = i32::try_from(self.pid()).ok().and_then(rustix::process::Pid::from_raw);
         rustix::process::kill_process(pid.unwrap(), signal).unwrap();
+        if signal == rustix::process::Signal::STOP {
+            // Each of its threads goes on for a moment: one may still answer.
+            wait_until("it has stopped", || self.has_stopped());
+        }
+    }
+
+    fn has_stopped(&self) -> bool {
+        let threads = fs::read_dir(format!("/proc/{}/task", self.pid())).unwrap();
+        threads.flatten().all(|thread| {
+            let stat = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+            stat.rsplit_once(')').is_none_or(|(_, rest)| rest.starts_with(" T"))
+        })
     }
 
     /// What its process holds in memory that could be read, but for pages of zeros: an allocator reserves far more than

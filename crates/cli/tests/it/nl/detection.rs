@@ -79,7 +79,7 @@ fn a_block_that_turns_an_agent_red_is_a_block() {
     let last = served.act(&exec("vault get prod/db"));
     assert_eq!(threat(&world, &instance(&served))["level"], "red");
     for answer in [&first, &last] {
-        assert_eq!(answer["body"]["status"], "blocked", "{answer}");
+        assert_eq!(answer["body"]["error"]["code"], "X_ACTION_BLOCKED", "{answer}");
     }
     let blocked = |entry: &&Value| entry["action"] == "blocked";
     assert_eq!(world.log().iter().filter(blocked).count(), 2);
