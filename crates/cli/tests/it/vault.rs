@@ -132,18 +132,18 @@ fn no_run_sees_a_file_that_opens_the_store() {
     envelope(&["add", "keyfile", "--file", &key]);
     envelope(&["change", "recovery", "--output", &words]);
     envelope(&["add", "totp", "--output", &uri]);
+    // A command that fails hides nobody's file.
+    world.home.write("work/notes", "of somebody").unwrap();
+    let notes = place("notes");
+    for add in [["change", "recovery", "--output"], ["change", "totp", "--output"]] {
+        world.keyless(&[&["vault", "envelope"], &add[..], &[&notes]].concat()).run().exits(3);
+    }
     envelope(&["change", "passphrase", "--new-passphrase-file", &fresh]);
     let all = [&key, &words, &uri, &fresh];
     let script = format!("cat {key} {words} {uri} {fresh} 2>/dev/null; true");
     let run = ["run", "--no-secrets", "--", "sh", "-c", &script];
     assert_eq!(world.keyless(&run).run().ok(), "");
     assert!(all.iter().all(|file| !fs::read(file).unwrap().is_empty()));
-    // A command that fails hides nobody's file.
-    world.home.write("work/notes", "of somebody").unwrap();
-    let notes = place("notes");
-    for add in [["change", "recovery", "--output"], ["change", "totp", "--output"]] {
-        world.keyless(&[&["vault", "envelope"], &add[..], &[&notes]].concat()).run().exits(2);
-    }
     let run = ["run", "--no-secrets", "--", "cat", &notes];
     assert_eq!(world.keyless(&run).run().ok(), "of somebody");
 }
