@@ -32,7 +32,7 @@ const LOOK: usize = 256;
 /// What one command of a group counts at least.
 const STEP: usize = 16;
 /// Programs that undo an encoding as well.
-const DECODERS: &[&str] = &["base64", "base32", "basenc", "xxd", "openssl", "uudecode"];
+pub(super) const DECODERS: &[&str] = &["base64", "base32", "basenc", "xxd", "openssl", "uudecode"];
 
 /// Files that the text has written, by their names without folders, with what is in them.
 #[derive(Debug, Default)]

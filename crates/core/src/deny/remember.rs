@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use super::{
+    feed::DECODERS,
     here::{Here, Quotes},
     patterns,
     unwrap::is_short,
@@ -28,8 +29,6 @@ const WATCHED: &[&str] = &[
     "/secrets",
     "keyless",
 ];
-/// Programs that undo an encoding.
-const DECODERS: &[&str] = &["base64", "base32", "basenc", "xxd", "openssl", "uudecode", "rev"];
 /// Variables whose value is a command to some program.
 const RUN: &[&str] = &[
     "EDITOR",
@@ -160,7 +159,7 @@ impl Looks {
         let value = self.files.substituted(value, &self.variables, here.nesting);
         // What a program says is not known; that it was decoded is worth to be told where it is run.
         let is_said = value.contains("$(") || value.contains('`');
-        if !is_said || DECODERS.iter().any(|decoder| value.contains(decoder)) {
+        if !is_said || DECODERS.iter().chain(&["rev"]).any(|decoder| value.contains(decoder)) {
             match name.split_once('[') {
                 Some((list, index)) => {
                     self.variables.add(list, index.trim_end_matches([']', '+']), &value);
