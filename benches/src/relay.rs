@@ -118,7 +118,7 @@ impl Log {
                 delegated_by: "human:operator".to_owned(),
             }),
             authority: Authority::parse(&format!("{ORIGIN}:443"))?,
-            secret: SecretPath::parse("bench/token")?,
+            secret: SecretPath::parse("bench/relay/token")?,
         })
     }
 
