@@ -229,6 +229,15 @@ fn the_default_list_covers_a_planted_home() {
         ".local/share/com.vercel.cli/auth.json",
         ".mozilla/firefox/p/logins.json",
         ".m2/settings.xml",
+        ".config/composer/auth.json",
+        ".config/helm/repositories.yaml",
+        ".databrickscfg",
+        ".dbt/profiles.yml",
+        ".jfrog/jfrog-cli.conf.v6",
+        ".mc/config.json",
+        ".minikube/client.key",
+        ".supabase/access-token",
+        ".tsh/keys/teleport.example.com/me",
     ];
     for name in planted {
         let path = home.join(name);
