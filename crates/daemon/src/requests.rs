@@ -242,7 +242,7 @@ impl Requests {
         }
     }
 
-    /// Answers as well what waits and has its answer now: a value was given, or a word for the session.
+    /// Answers as well what waits and has its answer now: a value was given, a word for the session, or a denial.
     pub(crate) async fn settle_alike(&self, given: &Request) -> Result<(), Error> {
         let now = Timestamp::now();
         let (decision, is_alike): (_, fn(&Request, &Request) -> bool) = match given.status(now) {
@@ -255,6 +255,10 @@ impl Requests {
             }
             // Each reason that a session gives is a request of its own.
             Status::Session => (Decision::AllowSession, is_good_for_session),
+            // Of other sessions too, which could not ask it any more.
+            Status::Denied => (Decision::Deny, |given, other| {
+                is_denied_with(given, other.path.as_ref(), &other.asked)
+            }),
             _ => return Ok(()),
         };
         let waits =
@@ -270,7 +274,7 @@ impl Requests {
     }
 
     /// Revokes an approval, or lifts a denial. [`Code::RequestSettled`] when it has no effect any more. A word for the
-    /// session goes whole, however many requests it has answered. What can't be written has no effect here all the
+    /// session goes whole, and so does a denial, however many requests it has answered. What can't be written has no effect here all the
     /// same, and is written when it is taken back once more.
     pub(crate) async fn take_back(&self, id: &RequestId) -> Result<Request, Error> {
         let row = self.stored(id).await?;
@@ -284,18 +288,20 @@ impl Requests {
         others.and(over)
     }
 
-    /// The same of the others that were allowed for the session as `given` was, if that was, and still count.
+    /// The same of the others that were allowed for the session, or denied, as `given` was, if that was, and still count.
     pub(crate) async fn take_alike_back(&self, given: &Request) -> Result<(), Error> {
         let now = Timestamp::now();
-        if given.status(now) != Status::Session {
-            return Ok(());
-        }
-        let alike = |other: &&RequestRow| {
-            let other = &other.request;
-            other.id != given.id
-                && other.status(now) == Status::Session
-                && other.allows_use(now)
-                && is_good_for_session(given, other)
+        let status = given.status(now);
+        let is_alike = |other: &Request| match status {
+            Status::Session => other.allows_use(now) && is_good_for_session(given, other),
+            Status::Denied => {
+                other.denies(now) && is_denied_with(given, other.path.as_ref(), &other.asked)
+            }
+            _ => false,
+        };
+        let alike = |row: &&RequestRow| {
+            let other = &row.request;
+            other.id != given.id && other.status(now) == status && is_alike(other)
         };
         let all = self.all_stored().await?;
         self.put_all_over(all.iter().filter(alike), Request::over).await
@@ -540,17 +546,20 @@ pub(crate) fn is_good_for_session(given: &Request, other: &Request) -> bool {
         && !is_each_time(other)
 }
 
-/// A denial counts for its path, and what was asked about it, whoever asks: a new session is no way round it.
+/// Whether a denial of the one is one of the other as well. It counts for its path, and what was asked about it, whoever
+/// asks: a new session is no way round it.
+fn is_denied_with(denied: &Request, path: Option<&SecretPath>, asked: &Asked) -> bool {
+    denied.path.as_ref() == path && denied.asked.is_denied_with(asked)
+}
+
 fn refuse_if_denied(
     rows: &[RequestRow],
     path: Option<&SecretPath>,
     asked: &Asked,
     now: Timestamp,
 ) -> Result<(), Error> {
-    let counts = |row: &&RequestRow| {
-        let Request { path: theirs, asked: same, .. } = &row.request;
-        theirs.as_ref() == path && same.is_denied_with(asked) && row.request.denies(now)
-    };
+    let counts =
+        |row: &&RequestRow| is_denied_with(&row.request, path, asked) && row.request.denies(now);
     match rows.iter().find(counts) {
         None => Ok(()),
         Some(row) => Err(denied(&row.request)),

@@ -168,6 +168,33 @@ async fn what_is_taken_back_is_written_by_another_try() {
     assert_eq!(again.code(), Code::RequestSettled);
 }
 
+/// What could not be asked any more does not go on waiting for the same answer; and lifted, the denial is gone whole.
+#[tokio::test]
+async fn a_denial_answers_what_waits_alike_and_is_lifted_whole() {
+    let scene = Scene::new().await;
+    let requests = Requests::new(&scene.vault, scene.log.clone());
+    let (path, other) = ("team/a/key", "team/b/key");
+    let ask = async |session: &str, path: &str, reason: &str| {
+        let path = SecretPath::parse(path).unwrap();
+        let asked = Asked::UseApproval { reason: reason.to_owned(), deed: None, per_call: false };
+        requests.ask(session, Some(&path), asked, None).await.map(|request| request.id)
+    };
+    let denied = ask("ses-1", path, "to look").await.unwrap();
+    let alike = ask("ses-1", path, "to write").await.unwrap();
+    let elsewhere = ask("ses-2", path, "to look").await.unwrap();
+    let of_another = ask("ses-1", other, "to look").await.unwrap();
+    let settled = requests.settle(&denied, Decision::Deny).await.unwrap();
+    requests.settle_alike(&settled).await.unwrap();
+    let status = async |id: &RequestId| requests.any(id).await.unwrap().status(Timestamp::now());
+    assert_eq!(status(&alike).await, Status::Denied);
+    assert_eq!(status(&elsewhere).await, Status::Denied);
+    assert_eq!(status(&of_another).await, Status::Pending);
+    let refused = ask("ses-3", path, "to look").await.unwrap_err();
+    assert_eq!(refused.code(), Code::ApprovalDenied);
+    requests.take_back(&elsewhere).await.unwrap();
+    ask("ses-3", path, "to look").await.unwrap();
+}
+
 /// A row that was put back could count until then; what is remembered for longer only fills the memory.
 #[tokio::test]
 async fn what_is_over_is_remembered_while_it_could_count() {
