@@ -20,9 +20,11 @@ pub struct Assignment {
     /// The value's bytes as they are written, quotes included.
     pub place: Range<usize>,
     /// Whether what stands here is no value to those who expand: it has `${…}`, `$(…)` or a command in backticks, is a
-    /// shell's `$'…'`, or goes on behind a backslash at its line's end.
+    /// shell's `$'…'`, goes on behind a backslash at its line's end, or has outside of quotes what ends it for a shell.
     pub is_composed: bool,
 }
+
+const BLANKS: [char; 2] = [' ', '\t'];
 
 /// What a file holds.
 #[derive(Default)]
@@ -42,7 +44,7 @@ pub fn read(text: &str) -> Dotenv {
         let end = line_end(text, at);
         let (next, read) = assignment(text, at, line);
         match read {
-            Read::Assignment(assignment) => found.assignments.push(assignment),
+            Read::Assignments(assignments) => found.assignments.extend(assignments),
             Read::Nothing => {}
             Read::Unread => found.unread.push(line),
         }
@@ -54,7 +56,7 @@ pub fn read(text: &str) -> Dotenv {
 }
 
 enum Read {
-    Assignment(Assignment),
+    Assignments(Vec<Assignment>),
     Nothing,
     Unread,
 }
@@ -66,20 +68,70 @@ fn assignment(text: &str, at: usize, line: usize) -> (usize, Read) {
     if content.trim_end().is_empty() || content.starts_with('#') {
         return (end, Read::Nothing);
     }
-    let content = match content.strip_prefix("export") {
-        Some(rest) if rest.starts_with([' ', '\t']) => rest.trim_start(),
-        _ => content,
-    };
+    let exported = content.strip_prefix("export").filter(|rest| rest.starts_with(BLANKS));
+    let content = exported.map_or(content, str::trim_start);
     let Some((name, rest)) = content.split_once('=') else { return (end, Read::Unread) };
     let name = name.trim_end();
     if !is_name(name) {
         return (end, Read::Unread);
     }
-    let from = end - rest.len() + (rest.len() - rest.trim_start_matches([' ', '\t']).len());
+    let from = end - rest.len() + (rest.len() - rest.trim_start_matches(BLANKS).len());
     let Some((value, place)) = value(text, from, end) else { return (end, Read::Unread) };
     let next = line_end(text, place.end);
-    let (name, is_composed) = (name.to_owned(), is_composed(&text[place.clone()]));
-    (next, Read::Assignment(Assignment { name, value, line, place, is_composed }))
+    let (written, name) = (&text[place.clone()], name.to_owned());
+    if written.starts_with(['"', '\'', '`']) {
+        let is_composed = is_composed(written);
+        return (
+            next,
+            Read::Assignments(vec![Assignment { name, value, line, place, is_composed }]),
+        );
+    }
+    let mut several = behind(text, place.clone(), exported.is_some(), line);
+    let first = if several.is_empty() {
+        let is_composed = is_composed(written) || is_cut(written, exported.is_some());
+        Assignment { name, value, line, place, is_composed }
+    } else {
+        // Only a shell reads such a line.
+        let place = words(text, place, true).next().unwrap_or(from..from);
+        let value = Zeroizing::new(text[place.clone()].to_owned());
+        Assignment { name, value, line, place, is_composed: true }
+    };
+    several.insert(0, first);
+    (next, Read::Assignments(several))
+}
+
+/// What else is set in a line in which an unquoted value stands at `place`: `A=b C=d`, `export A=b; export C=d`.
+fn behind(text: &str, place: Range<usize>, exported: bool, line: usize) -> Vec<Assignment> {
+    let set = |place: Range<usize>| {
+        let (name, value) = text[place.clone()].split_once('=')?;
+        let (name, start) = (name.to_owned(), place.end - value.len());
+        let is_variable =
+            name.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_');
+        let value = Zeroizing::new(value.to_owned());
+        (is_name(&name) && is_variable).then(|| Assignment {
+            name,
+            value,
+            line,
+            place: start..place.end,
+            is_composed: true,
+        })
+    };
+    words(text, place, exported).skip(1).filter_map(set).collect()
+}
+
+/// The words of a part of a text; where a shell reads it, `;` ends one as well.
+fn words(text: &str, place: Range<usize>, shell: bool) -> impl Iterator<Item = Range<usize>> {
+    let start = text.as_ptr().addr();
+    let all = text[place].split(move |c| BLANKS.contains(&c) || shell && c == ';');
+    all.filter(|word| !word.is_empty()).map(move |word| {
+        let from = word.as_ptr().addr() - start;
+        from..from + word.len()
+    })
+}
+
+/// Whether a shell ends an unquoted value before its end. What a line that no shell reads has of `&` and `;` is an address's.
+fn is_cut(written: &str, exported: bool) -> bool {
+    written.contains(|c| BLANKS.contains(&c) || exported && "&();<>|".contains(c))
 }
 
 /// The value that begins at `from`, in a line that ends at `end`, and where it stands.
@@ -235,6 +287,9 @@ mod tests {
             ("pre\\${B}post", false),
             ("\"pre\\`b\\`\"", false),
             ("b\\\\", false),
+            ("b c", true),
+            ("'b c'", false),
+            ("b;c&d|e", false),
             ("$2b$10$abc", false),
             ("b$'c", false),
             ("b$", false),
@@ -242,6 +297,38 @@ mod tests {
         ] {
             let found = read(&format!("A={written}\n"));
             assert_eq!(found.assignments[0].is_composed, is_composed, "{written}");
+        }
+    }
+
+    /// Two secrets on one line of an `.envrc` are never one value.
+    #[test]
+    fn a_line_that_sets_several_is_a_shells() {
+        let rows = [
+            ("export A=b C=d", vec![("A", "b"), ("C", "d")]),
+            ("export A=b;  export C=d # why", vec![("A", "b"), ("C", "d")]),
+            ("export A=b;C=d", vec![("A", "b"), ("C", "d")]),
+            ("A=b; C_2=d=e", vec![("A", "b"), ("C_2", "d=e")]),
+            ("A=b some-program --flag", vec![("A", "b some-program --flag")]),
+            ("export A=b&c", vec![("A", "b&c")]),
+            ("A=host=db user=app", vec![("A", "host=db user=app")]),
+        ];
+        for (text, expected) in rows {
+            let found = read(text);
+            let pairs: Vec<_> = found
+                .assignments
+                .iter()
+                .map(|one| (one.name.as_str(), one.value.as_str()))
+                .collect();
+            assert_eq!(pairs, expected, "{text:?}");
+            for one in &found.assignments {
+                assert!(one.is_composed, "{text:?}");
+                assert_eq!(text[one.place.clone()], **one.value, "{text:?}");
+            }
+        }
+        for text in ["A=Server=db;User=sa;PWD=x", "A=https://db.test/?B=c&D=e"] {
+            let found = read(text);
+            let [one] = &found.assignments[..] else { panic!("{text:?}") };
+            assert!(!one.is_composed && text.ends_with(one.value.as_str()), "{text:?}");
         }
     }
 
