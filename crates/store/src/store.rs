@@ -91,7 +91,11 @@ impl Store {
         options: StoreOptions,
     ) -> Result<Self, StoreError> {
         file::refuse_missing(&file, made).await?;
-        let pool = Pool::Sqlite(file::connect(&file, options).await?);
+        let connected = file::connect(&file, options).await;
+        if connected.is_err() {
+            file::unmake(&file, made);
+        }
+        let pool = Pool::Sqlite(connected?);
         let chain = Arc::new(OwnChain::only());
         let segments = file.with_file_name("audit").into();
         Ok(Self::around(pool, chain, segments, StorePlace::File(file)))

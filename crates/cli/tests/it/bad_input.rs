@@ -451,6 +451,23 @@ fn a_full_disk_loses_nothing() {
     world.keyless(&["audit", "verify"]).run().ok();
 }
 
+/// Who has freed space tries again, as was advised: what the first try left is no store that was lost.
+#[test]
+fn a_store_is_made_once_a_full_disk_has_room() {
+    let world = World::empty();
+    let home = world.home.keyless_home();
+    fs::create_dir_all(&home).unwrap();
+    let small = SmallDisk::at(home);
+    fs::write(small.0.join("ballast"), vec![0; 8 << 20]).unwrap_err();
+    let phrase = world.home.root().join("operator/phrase");
+    let init = ["init", "--recovery-file", phrase.to_str().unwrap()];
+    assert_refused(&world, &bad(&init, 6, "disk_full", &[]));
+    assert!(!small.0.join("store.db").exists());
+    fs::remove_file(small.0.join("ballast")).unwrap();
+    let _ = fs::remove_file(&phrase);
+    world.keyless(&init).run().ok();
+}
+
 /// A session that is open when the disk fills: what can't be written down is not sent, and nobody has to start anew.
 #[test]
 fn a_full_disk_holds_an_open_session_until_there_is_room() {

@@ -112,6 +112,14 @@ pub(super) fn make_private(file: &Path) -> io::Result<Made> {
     }
 }
 
+/// Takes away the file that this process has made, if nothing came to stand in it: to the next one it would be a store that
+/// was lost.
+pub(super) fn unmake(file: &Path, made: Made) {
+    if made == Made::Now && fs::metadata(file).is_ok_and(|found| found.len() == 0) {
+        let _ = fs::remove_file(file);
+    }
+}
+
 fn connect_options(file: &Path, options: StoreOptions) -> SqliteConnectOptions {
     let connect = SqliteConnectOptions::new()
         .filename(file)
