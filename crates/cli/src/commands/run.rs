@@ -35,10 +35,15 @@ pub(super) async fn run(ui: &Ui, args: RunArgs) -> Result<ExitCode, Error> {
     };
     let isolation = if args.no_jail { Isolation::ProxyOnly } else { Isolation::Jail };
     if isolation == Isolation::ProxyOnly {
-        ui.warn(
+        let values = if rustix::process::geteuid().is_root() {
+            "As root it can read values out of Keyless's memory, too: run it from an account of its own"
+        } else {
+            "Values still stay with Keyless"
+        };
+        ui.warn(format!(
             "--no-jail: programs that ignore proxy variables go out directly, DNS can carry data out, \
-             and the command can read your files and other processes of yours. Values still stay with Keyless.",
-        );
+             and the command can read your files and other processes of yours. {values}."
+        ));
     }
     let hide = absolute_paths(args.hide.iter().map(PathBuf::as_path));
     let (session, home) = if ci::is_on() {
