@@ -5,7 +5,7 @@
 
 use std::{
     borrow::Cow,
-    cell::RefCell,
+    cell::{Cell, RefCell},
     fmt::Write as _,
     io::{self, IsTerminal, Write},
     pin::pin,
@@ -53,17 +53,29 @@ pub(crate) enum Format {
 pub(crate) struct Ui {
     format: Format,
     hushed: bool,
+    /// Whether the answer to machines is one object a line, and a failure the last of them.
+    in_lines: Cell<bool>,
     warnings: RefCell<Vec<String>>,
 }
 
 impl Ui {
     pub(crate) fn new(format: Format) -> Self {
-        Self { format, hushed: false, warnings: RefCell::new(Vec::new()) }
+        Self {
+            format,
+            hushed: false,
+            in_lines: Cell::new(false),
+            warnings: RefCell::new(Vec::new()),
+        }
     }
 
     /// Without warnings and progress.
     pub(crate) fn hushed(self) -> Self {
         Self { hushed: true, ..self }
+    }
+
+    /// Has a failure stand on one line as well, for machines that read the answer by lines.
+    pub(crate) fn answer_in_lines(&self) {
+        self.in_lines.set(true);
     }
 
     pub(crate) fn is_json(&self) -> bool {
@@ -192,7 +204,11 @@ impl Ui {
                     fault["details"]["nl_error"] = NlFault::from(error.clone()).body(Shape::Bare);
                 }
                 let envelope = self.envelope(command, false, data, &[fault]);
-                Self::verbatim(&format!("{envelope:#}"));
+                if self.in_lines.get() {
+                    Self::verbatim(&envelope.to_string());
+                } else {
+                    Self::verbatim(&format!("{envelope:#}"));
+                }
             }
             Format::Words => {
                 anstream::eprint!("{}", visible(&told(&error.message(), Some(next))));

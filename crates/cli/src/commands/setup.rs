@@ -38,6 +38,7 @@ const UNFINISHED: [&str; 3] = ["project.hosts", "project.values", "store.variabl
 const NAMED: usize = 3;
 
 pub(super) async fn run(ui: &Ui, args: SetupArgs) -> Result<ExitCode, Error> {
+    ui.answer_in_lines();
     let setup = Setup::new(ui, args)?;
     let providers = keyless_daemon::project_providers(&setup.places, &setup.root, AgreedBy::File)?;
     warn_of_faults(ui, &providers);

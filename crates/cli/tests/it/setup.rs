@@ -146,6 +146,19 @@ fn phases(seen: &Seen) -> Vec<(String, String, Value)> {
     seen.text().lines().map(line).collect()
 }
 
+/// Without a terminal, and without --yes, the questions end it.
+#[test]
+fn what_ends_it_early_is_the_last_line_for_machines() {
+    let world = World::with_store();
+    project(&world);
+    let seen = setup(&world, &[]);
+    let answer = seen.text();
+    let lines: Vec<Value> =
+        answer.lines().map(|line| serde_json::from_str(line).expect(&answer)).collect();
+    let last = lines.last().unwrap();
+    assert!(last["ok"] == json!(false) && last["errors"][0]["code"].is_string(), "{last}");
+}
+
 #[test]
 fn no_credential_of_a_project_is_lost() {
     let world = World::with_store();
@@ -522,6 +535,21 @@ fn a_value_that_its_readers_put_together_stays_and_is_named() {
     let again = phases(&setup(&world, &["--yes"]));
     let (_, _, data) = again.iter().find(|one| one.0 == "provision").unwrap();
     assert!(data["left"][0].as_str().unwrap().starts_with("G_SECRET"), "{data}");
+}
+
+/// A shell reads two variables there; as one value they would be gone from the file, and neither would be right.
+#[test]
+fn a_line_that_sets_two_variables_stays_and_both_are_named() {
+    let world = World::with_store();
+    let [one, other] = [world.another_value(), world.another_value()];
+    let line = format!("export DEPLOYA_TOKEN={one} DEPLOYB_TOKEN={other}\n");
+    let file = world.home.write("operator/work/.envrc", &line).unwrap();
+    let seen = set_up(&world, &["--leave", "aliases"]);
+    for name in ["DEPLOYA_TOKEN", "DEPLOYB_TOKEN"] {
+        let named = format!("{name} (line 1 of {})", file.display());
+        assert!(seen.errors().contains(&named), "{}", seen.errors());
+    }
+    assert_eq!(fs::read_to_string(&file).unwrap(), line);
 }
 
 /// A program in the jail finds what no request carries in its file alone: there it stays, unless somebody says otherwise.
