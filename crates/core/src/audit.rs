@@ -371,10 +371,12 @@ pub struct Links {
     pub hmac_key_id: Option<String>,
     /// [`Links::entry_hash`] of the entry before, or [`GENESIS`].
     pub prev_entry_hash: String,
-    /// SHA-256 over the whole entry in RFC 8785 form without this field and the next (C-28).
+    /// SHA-256 over the whole entry in RFC 8785 form without this field (C-28); an entry of a Keyless of before leaves out the
+    /// next as well.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub entry_hash: String,
-    /// HMAC-SHA256 of [`Links::entry_hash`] by the same key, which so vouches for the whole entry.
+    /// HMAC-SHA256 by the same key of the SHA-256 over the entry without this field and the one before, as text; so the key
+    /// vouches for the whole entry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entry_hmac: Option<String>,
 }

@@ -318,6 +318,32 @@ fn tampering_is_found() {
     assert!(errors.contains("next:  compare the log with a backup"), "{errors}");
 }
 
+/// Who has no factor knows no key of the log, and finds a bit of what it has said all the same.
+#[test]
+fn a_bit_of_an_hmac_counts_without_a_factor() {
+    let world = World::with_token();
+    world.agent(&["true"]).run().ok();
+    let (sound, written) = (world.store_bytes(), world.log());
+    for (member, at) in
+        [("entry_hmac", 2), ("entry_hmac", written.len()), ("hmac", 2), ("hmac_key_id", 2)]
+    {
+        let value = written[at - 1]["chain"][member].as_str().unwrap();
+        let (start, last) = value.split_at(value.len() - 1);
+        let changed = format!("{start}{}", char::from(last.as_bytes()[0] ^ 1));
+        world.replace_store(&sound);
+        world.sqlite(&format!(
+            "UPDATE audit SET entry = replace(entry, '{value}', '{changed}') WHERE sequence = {at}"
+        ));
+        let verified = world.keyless(&["audit", "verify", "--json"]).without_passphrase().run();
+        let found = verified.exits(6).json()["data"]["tamper_detected_at"].clone();
+        assert_eq!(
+            (&found["type"], &found["sequence"]),
+            (&json!("hash_mismatch"), &json!(at)),
+            "{member}: {found}"
+        );
+    }
+}
+
 /// A cut that the broker wrote on, or signed, would be good from then on.
 #[test]
 fn a_cut_log_is_not_made_good() {

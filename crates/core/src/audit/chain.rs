@@ -104,12 +104,14 @@ impl Chain {
             self.entry_hash, self.hash
         );
         let (mut text, chain_at) = outline.placed(sequence, &links);
+        // Each in front of the other links, where RFC 8785 sorts it; the hash is over the HMAC as well.
+        if let Some(key) = key {
+            let content = prefixed(&sha256(&[text.as_bytes()]));
+            let hmac = prefixed(&(key.hmac)(&content));
+            text.insert_str(chain_at, &format!("{OWN_HMAC}{hmac}\","));
+        }
         let entry_hash = prefixed(&sha256(&[text.as_bytes()]));
-        let vouched = key.map_or_else(String::new, |key| {
-            format!("{OWN_HMAC}{}\",", prefixed(&(key.hmac)(&entry_hash)))
-        });
-        // In front of the other links, where RFC 8785 sorts them.
-        text.insert_str(chain_at, &format!("{OWN_HASH}{entry_hash}\",{vouched}"));
+        text.insert_str(chain_at, &format!("{OWN_HASH}{entry_hash}\","));
         *self = Self { sequence, hash, entry_hash: entry_hash.clone() };
         Pending { outline, sequence, text, entry_hash }
     }
@@ -135,14 +137,28 @@ pub(super) fn field_hash(
     sha256(&[text.as_bytes()])
 }
 
-/// The hash over everything but itself, in RFC 8785 form: keys sorted, no white space. Every key is
-/// ASCII and every number a small integer, so a view whose fields are declared in order is that form.
-pub(super) fn whole_hash(entry: &Entry) -> [u8; 32] {
-    let canonical = serde_json::to_vec(&Canonical::of(entry)).expect("an entry is plain data");
-    portable_sha256(&[&canonical])
+/// The hashes of an entry in RFC 8785 form: keys sorted, no white space. Every key is ASCII and every number a small
+/// integer, so a view whose fields are declared in order is that form.
+pub(super) struct WholeHashes {
+    /// Over everything but itself.
+    pub(super) own: [u8; 32],
+    /// Over everything but itself and the entry's HMAC, which is made of it.
+    pub(super) content: [u8; 32],
 }
 
-/// An entry without its `entry_hash` and `entry_hmac`, its keys in the order of RFC 8785.
+impl WholeHashes {
+    pub(super) fn of(entry: &Entry) -> Self {
+        let mut view = Canonical::of(entry);
+        let hash = |view: &Canonical<'_>| {
+            portable_sha256(&[&serde_json::to_vec(view).expect("an entry is plain data")])
+        };
+        let own = hash(&view);
+        view.chain.entry_hmac = None;
+        Self { own, content: hash(&view) }
+    }
+}
+
+/// An entry without its `entry_hash`, its keys in the order of RFC 8785.
 #[derive(Serialize)]
 struct Canonical<'a> {
     action: &'a Action,
@@ -175,6 +191,8 @@ struct CanonicalAgent<'a> {
 
 #[derive(Serialize)]
 struct CanonicalLinks<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    entry_hmac: Option<&'a str>,
     hash: &'a str,
     hash_algorithm: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -252,6 +270,7 @@ impl<'a> Canonical<'a> {
                 uri: &agent.uri,
             },
             chain: CanonicalLinks {
+                entry_hmac: chain.entry_hmac.as_deref(),
                 hash: &chain.hash,
                 hash_algorithm: &chain.hash_algorithm,
                 hmac: chain.hmac.as_deref(),
@@ -431,10 +450,9 @@ mod tests {
             let pending = Chain::genesis().append(outline, portable_sha256, key);
             let entry: Entry = serde_json::from_str(pending.text()).unwrap();
             assert_eq!(entry.as_stored(), pending.text());
-            assert!(is_prefixed(&entry.chain.entry_hash, &whole_hash(&entry)));
+            assert!(is_prefixed(&entry.chain.entry_hash, &WholeHashes::of(&entry).own));
             let mut bare = entry.clone();
             bare.chain.entry_hash.clear();
-            bare.chain.entry_hmac = None;
             let sorted = serde_json::to_value(&bare).unwrap().to_string();
             assert_eq!(serde_json::to_string(&Canonical::of(&entry)).unwrap(), sorted);
         }

@@ -4,7 +4,10 @@
 
 use std::fmt;
 
-use super::{Tampered, chain::is_prefixed};
+use super::{
+    Tampered,
+    chain::{is_prefixed, prefixed},
+};
 
 const PREFIX: &str = "log-";
 
@@ -44,6 +47,8 @@ pub struct Vouching {
 pub(super) struct Vouched<'a> {
     pub(super) hash: &'a str,
     pub(super) entry_hash: &'a str,
+    /// The hash that its own HMAC is made of.
+    pub(super) content: &'a dyn Fn() -> [u8; 32],
     pub(super) hmac: Option<&'a str>,
     pub(super) entry_hmac: Option<&'a str>,
     pub(super) key: Option<&'a str>,
@@ -102,7 +107,8 @@ impl Vouching {
         };
         let unknown = || Tampered::UnknownKey { sequence, key: id.to_owned() };
         let key = LogKeyId::parse(id).ok_or_else(unknown)?;
-        for (hash, hmac) in [(entry.hash, hmac), (entry.entry_hash, entry_hmac)] {
+        let content = prefixed(&(entry.content)());
+        for (hash, hmac) in [(entry.hash, hmac), (&content, entry_hmac)] {
             if !is_prefixed(hmac, &keys.hmac(key, hash).ok_or_else(unknown)?) {
                 return Err(Tampered::Hmac { sequence });
             }

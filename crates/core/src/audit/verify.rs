@@ -7,8 +7,8 @@ use serde::Deserialize;
 use super::{
     Chain, Entry, GENESIS, LogKeys, Vouching,
     chain::{
-        OWN_HASH, OWN_HMAC, Sha256Of, field_hash, is_prefixed, portable_sha256, prefixed,
-        whole_hash,
+        OWN_HASH, OWN_HMAC, Sha256Of, WholeHashes, field_hash, is_prefixed, portable_sha256,
+        prefixed,
     },
     keys::Vouched,
 };
@@ -296,11 +296,11 @@ impl Stretch {
         keys: Option<&dyn LogKeys>,
     ) -> Result<Self, Tampered> {
         let unreadable = |_| Tampered::Unreadable { sequence };
-        let stretch = match without_own_hash(text) {
+        let stretch = match Pieces::of(text) {
             None => Self::of_entry(&serde_json::from_str(text).map_err(unreadable)?, keys)?,
             Some(pieces) => {
                 let face = serde_json::from_str(text).map_err(unreadable)?;
-                Self::of_face(&face, pieces, sha256, keys)?
+                Self::of_face(&face, &pieces, sha256, keys)?
             }
         };
         match stretch.end.sequence() {
@@ -311,14 +311,16 @@ impl Stretch {
 
     fn of_face(
         face: &Face<'_>,
-        (start, rest): (&str, &str),
+        pieces: &Pieces<'_>,
         sha256: Sha256Of,
         keys: Option<&dyn LogKeys>,
     ) -> Result<Self, Tampered> {
         let Face { action, agent, chain, result, sequence, target, timestamp } = face;
         let words =
             ["\n", timestamp, "\n", &agent.uri, "\n", action, "\n", target, "\n", result, "\n"];
-        let whole = sha256(&[start.as_bytes(), rest.as_bytes()]);
+        let content = || sha256(&[pieces.start.as_bytes(), pieces.rest.as_bytes()]);
+        let whole = [pieces.start, pieces.hmac, pieces.rest].map(str::as_bytes);
+        let whole = own_hash(sha256(&whole), chain.entry_hash, content);
         let hash = field_hash(*sequence, &words, chain.prev_hash, sha256);
         let pairs = [(&hash, chain.hash), (&whole, chain.entry_hash)];
         if let Some(hashes) = Mismatch::of_digests(pairs) {
@@ -327,6 +329,7 @@ impl Stretch {
         let vouched = Vouched {
             hash: chain.hash,
             entry_hash: chain.entry_hash,
+            content: &content,
             hmac: chain.hmac,
             entry_hmac: chain.entry_hmac,
             key: chain.hmac_key_id,
@@ -340,13 +343,16 @@ impl Stretch {
         let words =
             ["\n", timestamp, "\n", &agent.uri, "\n", action, "\n", target, "\n", result, "\n"];
         let hash = field_hash(*sequence, &words, &chain.prev_hash, portable_sha256);
-        let pairs = [(&hash, &*chain.hash), (&whole_hash(entry), &chain.entry_hash)];
+        let WholeHashes { own, content } = WholeHashes::of(entry);
+        let own = own_hash(own, &chain.entry_hash, || content);
+        let pairs = [(&hash, &*chain.hash), (&own, &chain.entry_hash)];
         if let Some(hashes) = Mismatch::of_digests(pairs) {
             return Err(Tampered::Changed { sequence: *sequence, hashes: Some(hashes) });
         }
         let vouched = Vouched {
             hash: &chain.hash,
             entry_hash: &chain.entry_hash,
+            content: &|| content,
             hmac: chain.hmac.as_deref(),
             entry_hmac: chain.entry_hmac.as_deref(),
             key: chain.hmac_key_id.as_deref(),
@@ -373,17 +379,40 @@ impl Stretch {
     }
 }
 
-/// The text before and after an entry's own hash and the HMAC of that, which is what the hash covers; `None` for a
-/// text in another form than [`Outline`](super::Outline) gives.
-fn without_own_hash(text: &str) -> Option<(&str, &str)> {
-    const LINKS: &str = "\"chain\":{";
-    // Inside a string its quotes would be escaped, so the first is the real one.
-    let at = text.find(LINKS)?;
-    let (start, own) = text.split_at(at + LINKS.len());
-    let own = own.strip_prefix(OWN_HASH)?;
-    let rest = own.get(GENESIS.len()..)?.strip_prefix("\",")?;
-    let Some(hmac) = rest.strip_prefix(OWN_HMAC) else { return Some((start, rest)) };
-    Some((start, hmac.get(GENESIS.len()..)?.strip_prefix("\",")?))
+/// What an entry's own hash has to be: `whole`, which covers its HMAC. Keyless once left the HMAC out of it, so an entry
+/// that says the hash of its content alone is one of those; no other says both.
+fn own_hash(whole: [u8; 32], said: &str, content: impl FnOnce() -> [u8; 32]) -> [u8; 32] {
+    if is_prefixed(said, &whole) {
+        return whole;
+    }
+    let content = content();
+    if is_prefixed(said, &content) { content } else { whole }
+}
+
+/// An entry's text around its own hash, which is over all the three.
+struct Pieces<'a> {
+    start: &'a str,
+    /// The entry's HMAC; empty where it has none.
+    hmac: &'a str,
+    rest: &'a str,
+}
+
+impl<'a> Pieces<'a> {
+    /// `None` for a text in another form than [`Outline`](super::Outline) gives.
+    fn of(text: &'a str) -> Option<Self> {
+        const LINKS: &str = "\"chain\":{";
+        // Inside a string its quotes would be escaped, so the first is the real one.
+        let at = text.find(LINKS)?;
+        let (start, own) = text.split_at(at + LINKS.len());
+        let own = own.strip_prefix(OWN_HASH)?;
+        let rest = own.get(GENESIS.len()..)?.strip_prefix("\",")?;
+        let Some(hmac) = rest.strip_prefix(OWN_HMAC) else {
+            return Some(Self { start, hmac: "", rest });
+        };
+        let behind = hmac.get(GENESIS.len()..)?.strip_prefix("\",")?;
+        let (hmac, rest) = rest.split_at(rest.len() - behind.len());
+        Some(Self { start, hmac, rest })
+    }
 }
 
 /// Verifies a whole log that is known to end with `head`. Gives the number of entries.

@@ -7,8 +7,8 @@ use jiff::Timestamp;
 use keyless_core::{
     Authority, Code, SecretPath,
     audit::{
-        Action, Agent, Chain, Detail, Draft, Entry, EntryKey, LogKeyId, LogKeys, Noted, Outcome,
-        Outline, Stretch, Tampered, Target, Verifier, portable_sha256, verify,
+        Action, Agent, Chain, Detail, Draft, Entry, EntryKey, GENESIS, LogKeyId, LogKeys, Noted,
+        Outcome, Outline, Stretch, Tampered, Target, Verifier, portable_sha256, prefixed, verify,
     },
 };
 use proptest::prelude::*;
@@ -56,6 +56,11 @@ fn stretch(texts: &[String], first: u64) -> Result<Option<Stretch>, Tampered> {
         portable_sha256,
         Some(&TwoKeys),
     )
+}
+
+/// What anybody can verify.
+fn without_a_key(texts: &[String]) -> Result<Option<Stretch>, Tampered> {
+    Stretch::verify((1..).zip(texts.iter().map(String::as_str)), None, portable_sha256, None)
 }
 
 fn draft(n: u64) -> Draft {
@@ -191,6 +196,31 @@ fn an_older_form_is_read() {
     assert!(stretch(&older, 1).unwrap().is_some());
 }
 
+/// Keyless once left an entry's HMAC out of the entry's own hash: such a log verifies, with the key and without.
+#[test]
+fn an_entry_whose_hash_leaves_its_hmac_out_is_read() {
+    let mut before = (GENESIS.to_owned(), GENESIS.to_owned());
+    let older: Vec<String> = (0..3)
+        .map(|n| {
+            let mut entry: Entry =
+                serde_json::from_str(&texts(n + 1).0[usize::try_from(n).unwrap()]).unwrap();
+            (entry.chain.prev_hash, entry.chain.prev_entry_hash) = before.clone();
+            (entry.chain.entry_hash, entry.chain.entry_hmac) = (String::new(), None);
+            let content = prefixed(&portable_sha256(&[entry.as_stored().as_bytes()]));
+            entry.chain.entry_hmac = Some(prefixed(&hmac(key_of(n), &content)));
+            entry.chain.entry_hash = content;
+            before = (entry.chain.hash.clone(), entry.chain.entry_hash.clone());
+            entry.as_stored()
+        })
+        .collect();
+    assert!(without_a_key(&older).unwrap().is_some());
+    let said = stretch(&older, 1).unwrap().unwrap();
+    assert_eq!(said.vouching().with, 3);
+    let changed = older[1].replace("\"GET\"", "\"PUT\"");
+    let found = without_a_key(&[older[0].clone(), changed]).unwrap_err();
+    assert_eq!(found.kind(), ("hash_mismatch", 2));
+}
+
 /// NL, chapter 5, "Verification results".
 #[test]
 fn two_hashes_that_differ_are_told() {
@@ -230,6 +260,7 @@ proptest! {
             let texts: Vec<String> =
                 changed.iter().map(|entry| serde_json::to_string(entry).unwrap()).collect();
             prop_assert!(stretch(&texts, 1).is_err());
+            prop_assert!(without_a_key(&texts).is_err());
         }
     }
 
@@ -240,7 +271,8 @@ proptest! {
         let at = at % bytes.len();
         bytes[at] ^= 1 << bit;
         if let Ok(changed) = String::from_utf8(bytes) {
-            prop_assert!(stretch(&[changed], 1).is_err());
+            prop_assert!(stretch(std::slice::from_ref(&changed), 1).is_err());
+            prop_assert!(without_a_key(&[changed]).is_err());
         }
     }
 
