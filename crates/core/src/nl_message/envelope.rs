@@ -44,6 +44,10 @@ pub struct Named {
     pub id: Option<String>,
     /// `request_id`, of a body or of what an envelope holds.
     pub request_id: Option<String>,
+    /// What an envelope says that it is.
+    pub kind: Option<MessageType>,
+    /// `agent`, of a body or of what an envelope holds: who says to have sent it.
+    pub agent: Option<Value>,
 }
 
 impl Named {
@@ -58,14 +62,19 @@ impl Named {
     /// What an object says.
     pub fn of(object: &Map<String, Value>) -> Self {
         let said = |object: &Map<String, Value>, key| id(object, key).ok().flatten();
+        let sender = |object: &Map<String, Value>| object.get("agent").cloned();
         if !object.contains_key("message_type") {
-            return Self { request_id: said(object, "request_id"), ..Self::default() };
+            let (request_id, agent) = (said(object, "request_id"), sender(object));
+            return Self { request_id, agent, ..Self::default() };
         }
         let payload = object.get("payload").and_then(Value::as_object);
+        let kind = object.get("message_type").and_then(Value::as_str);
         Self {
             shape: Some(Shape::Enveloped),
             id: said(object, "message_id"),
             request_id: payload.and_then(|payload| said(payload, "request_id")),
+            kind: kind.and_then(MessageType::parse),
+            agent: payload.and_then(sender),
         }
     }
 
@@ -322,7 +331,7 @@ mod tests {
     #[test]
     fn what_is_no_message_is_named_as_far_as_it_can_be() {
         let named = |text: &str| {
-            let Named { shape, id, request_id } = Named::read(text.as_bytes());
+            let Named { shape, id, request_id, .. } = Named::read(text.as_bytes());
             (shape.is_some(), id.unwrap_or_default(), request_id.unwrap_or_default())
         };
         let whole = envelope(&json!({ "nl_version": "2.0", "payload": { "request_id": "r" } }));
@@ -334,6 +343,12 @@ mod tests {
         for nothing in ["", "{", "[]", "{}", r#"{ "request_id": "a\nb" }"#] {
             assert_eq!(Named::read(nothing.as_bytes()), Named::default(), "{nothing}");
         }
+        let sent = |agent: Value| envelope(&json!({ "payload": { "agent": agent } })).to_string();
+        let sent = Named::read(sent(json!({ "a": 1 })).as_bytes());
+        assert_eq!(
+            (sent.kind, sent.agent),
+            (Some(MessageType::ActionRequest), Some(json!({ "a": 1 })))
+        );
         let message = Named::read(bare.as_bytes()).message(Shape::Bare);
         assert_eq!((message.shape, message.request_id()), (Shape::Bare, Some("r")));
     }

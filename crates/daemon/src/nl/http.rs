@@ -167,13 +167,19 @@ async fn dispatch(
     };
     let presented = presented(request.headers(), uri.query(), client.peer);
     let message = if method == Method::POST {
-        let body = body_of(request).await?;
-        match read(body, kind, service.clock()).await {
+        let read = match body_of(request).await {
+            Ok(body) => read(body, kind, service.clock()).await,
+            Err(fault) => Err((fault, Box::default())),
+        };
+        match read {
             Ok(mut message) => {
                 message.payload.append(&mut more);
                 message
             }
-            Err((fault, named)) => return Ok(refused(fault, *named, Shape::Bare)),
+            Err((fault, named)) => {
+                let said = (kind, *named);
+                return Ok(service.refuse_unread(Some(&presented), said, fault, Shape::Bare).await);
+            }
         }
     } else {
         if kind != MessageType::DiscoveryRequest {

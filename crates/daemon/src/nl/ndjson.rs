@@ -21,7 +21,7 @@ use tokio::{
 };
 
 use super::{
-    answer::{Outcome, refused},
+    answer::Outcome,
     apart::{Weight, apart},
     caller::{Presented, Standing},
     service::NlService,
@@ -159,7 +159,10 @@ impl Conversation {
     }
 
     async fn refuse(&self, fault: NlFault, named: Named) -> Option<()> {
-        self.outbox.send(refused(fault, named, Shape::Enveloped).body).await.ok()
+        let presented = self.presented.as_deref();
+        let said = (MessageType::ActionRequest, named);
+        let answered = self.service.refuse_unread(presented, said, fault, Shape::Enveloped).await;
+        self.outbox.send(answered.body).await.ok()
     }
 }
 

@@ -6,13 +6,14 @@ use jiff::Timestamp;
 use keyless_core::{
     Code,
     agent::InstanceId,
-    nl_message::{Message, MessageType, NlFault},
+    nl_message::{Message, MessageType, Named, NlFault, Shape},
 };
 use serde_json::{Map, Value};
 
 use super::{
-    answer::Outcome,
+    answer::{Answered, Outcome, message_id, refused},
     caller::{Caller, Presented},
+    rates::RateState,
     record::Refusal,
     service::{NlService, request_id},
     submit::Unread,
@@ -82,7 +83,8 @@ impl NlService {
         self.on_record(refusal.after(before), fault).await
     }
 
-    /// What a known agent is told that is not let in. A greeting is counted nowhere, so that it is on record once a minute.
+    /// What a known agent is told that is not let in, on record once a minute: a greeting is counted nowhere, and what is one
+    /// message too many is one of many.
     pub(super) async fn ungreeted(
         &self,
         instance: &InstanceId,
@@ -92,6 +94,60 @@ impl NlService {
         match self.rates.tell_refusal(instance.as_str(), Instant::now()) {
             None => fault,
             Some(before) => self.on_record(refusal.after(before), fault).await,
+        }
+    }
+
+    /// Answers what is no message, or none that could be read. Where it is known whose it is, it counts as one of theirs
+    /// and is on record, as what else they are refused; so is what comes with a credential of which it is not, once a
+    /// minute for all of them.
+    pub(super) async fn refuse_unread(
+        &self,
+        presented: Option<&Presented>,
+        (kind, named): (MessageType, Named),
+        fault: NlFault,
+        usual: Shape,
+    ) -> Answered {
+        let mut rate = None;
+        let fault = match presented {
+            None => fault,
+            Some(presented) => {
+                let kind = named.kind.unwrap_or(kind);
+                self.unread(presented, (kind, &named), fault, &mut rate).await
+            }
+        };
+        Answered { rate, ..refused(fault, named, usual) }
+    }
+
+    async fn unread(
+        &self,
+        presented: &Presented,
+        (kind, named): (MessageType, &Named),
+        fault: NlFault,
+        rate: &mut Option<RateState>,
+    ) -> NlFault {
+        let sender = named.agent.iter().map(|agent| ("agent".to_owned(), agent.clone()));
+        let payload: Map<String, Value> = sender.collect();
+        let mut known = self.authenticated(presented, &payload).await;
+        if known.is_err() && !payload.is_empty() {
+            // What it says of its sender may be what is wrong with it; the door may know as well.
+            known = self.authenticated(presented, &Map::new()).await;
+        }
+        let Ok((caller, _)) = known else {
+            let now = Instant::now();
+            let told =
+                presented.credential.as_ref().and_then(|_| self.rates.tell_refusal(NOBODY, now));
+            let Some(before) = told else { return fault };
+            let refusal = Refusal::of_nobody(presented, kind, &payload).after(before);
+            return self.on_record(refusal, fault).await;
+        };
+        let id = named.request_id.clone().or_else(|| named.id.clone()).unwrap_or_else(message_id);
+        let refusal = Refusal::of(&caller, kind, &payload, id);
+        match self.count(&caller).await {
+            Ok(state) => {
+                *rate = Some(state);
+                self.on_record(refusal, fault).await
+            }
+            Err(fault) => self.ungreeted(&caller.aid.instance_id, refusal, fault).await,
         }
     }
 

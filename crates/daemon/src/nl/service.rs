@@ -208,6 +208,7 @@ impl NlService {
             id: message.id.clone(),
             request_id: message.request_id().map(ToOwned::to_owned),
         };
+            ..Named::default()
         let doing = tokio::spawn(async move {
             let mut rate = None;
             let done = Box::pin(service.dispatch(&presented, &message, &mut rate)).await;
@@ -276,7 +277,7 @@ impl NlService {
 
     /// Who sends a message, with the attestation that they show. Whether the agent or its credential is not known is not
     /// told.
-    async fn authenticated(
+    pub(super) async fn authenticated(
         &self,
         presented: &Presented,
         payload: &Map<String, Value>,

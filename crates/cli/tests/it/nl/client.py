@@ -54,9 +54,9 @@ def note(exchange):
         os.close(file)
 
 
-def http(base, identity, method, path, body=None, headers=None):
-    """Section 8.3: bare bodies, a bearer credential, the protocol's own media type."""
-    data = None if body is None else json.dumps(body).encode()
+def http(base, identity, method, path, body=None, headers=None, text=None):
+    """Section 8.3: bare bodies, a bearer credential, the protocol's own media type. A text is sent as it is."""
+    data = text.encode() if text is not None else None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(base + path, data=data, method=method)
     request.add_header("Authorization", "Bearer " + identity.credential)
     request.add_header("X-NL-Agent-URI", identity.uri)
@@ -250,7 +250,9 @@ def main():
                 answers.append(http(base, identity, "POST", "/nl/v1/actions", body, step.get("headers")))
             else:
                 answers.append(
-                    http(base, identity, step["method"], step["path"], step.get("body"), step.get("headers"))
+                    http(
+                        base, identity, step["method"], step["path"], step.get("body"), step.get("headers"), step.get("text")
+                    )
                 )
         elif step["over"] == "unix":
             lines, hello = unix(script["socket"], identity)

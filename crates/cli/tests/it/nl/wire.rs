@@ -143,6 +143,80 @@ fn who_sends_too_much_is_told_when_to_come_back() {
     assert_eq!(health["backpressure"], Value::Null);
 }
 
+/// NL-5.1: what is refused before it is read is on record too, as whose it is.
+#[test]
+fn what_nobody_reads_is_on_record() {
+    let world = with_secrets();
+    let served = Served::with(&world, "[nl.rates]\nagent = 9");
+    let actions = |changes: &Value| post("/nl/v1/actions", &bare(&served, changes));
+    let text = |text: &str| json!({ "over": "http", "method": "POST", "path": "/nl/v1/actions", "text": text });
+    let doubled = format!(
+        r#"{{ "nl_version": "1.0", "request_id": "req_d", "agent": {}, "agent": 7 }}"#,
+        claim(&served)
+    );
+    let mut typed = actions(&json!({}));
+    typed["headers"] = json!({ "Content-Type": "text/plain" });
+    let steps = [
+        actions(&json!({ "nl_version": "2.0", "request_id": "req_v" })),
+        actions(&json!({ "request_id": "a b" })),
+        text(&doubled),
+        text("{"),
+        typed,
+        text(&" ".repeat((1 << 20) + 1)),
+    ];
+    let expected = [
+        (400, "NL-E801"),
+        (400, "NL-E800"),
+        (400, "NL-E800"),
+        (400, "NL-E800"),
+        (415, "NL-E804"),
+        (413, "NL-E803"),
+    ];
+    let before = world.log().len();
+    let answers = served.client(&json!(steps));
+    let all: Vec<_> = answers.iter().map(told).collect();
+    assert_eq!(all, expected, "{answers:#?}");
+    assert_eq!((&answers[0]["limit"], &answers[5]["remaining"]), (&json!("9"), &json!("3")));
+    let entries = world.log().split_off(before);
+    let refused = |entry: &&Value| entry["detail"]["attempted_action"] == "action_request";
+    let refused: Vec<_> = entries.iter().filter(refused).collect();
+    let codes: Vec<_> = refused.iter().map(|entry| entry["error_code"].as_str().unwrap()).collect();
+    let malformed = "message_malformed";
+    let unfit = [
+        "version_unsupported",
+        malformed,
+        malformed,
+        malformed,
+        "media_type_unsupported",
+        "message_too_large",
+    ];
+    assert_eq!(codes, unfit);
+    for entry in &refused {
+        assert_eq!(
+            (&entry["agent"]["uri"], &entry["result"]),
+            (&json!(AGENT), &json!("error")),
+            "{entry}"
+        );
+        assert_eq!(entry["detail"]["source_ip"], "127.0.0.1");
+    }
+    assert_eq!(refused[0]["correlation_id"], "req_v");
+
+    // Over a socket as well. A flood of them is one entry a minute, as of other messages beyond what an agent may send.
+    let before = world.log().len();
+    let lines = ["{", "[]", "{", "{", "{", "{", "{", "{"];
+    let answers = served.client(&json!([{ "over": "unix", "raw": lines, "messages": [] }]));
+    let codes = answers[0].as_array().unwrap()[1..].iter();
+    let codes: Vec<_> =
+        codes.map(|answer| answer["payload"]["error"]["code"].as_str().unwrap()).collect();
+    assert_eq!(
+        codes,
+        ["NL-E800", "NL-E800", "NL-E800", "NL-E202", "NL-E202", "NL-E202", "NL-E202", "NL-E202"]
+    );
+    let entries = world.log().split_off(before);
+    let of = |code: &str| entries.iter().filter(|entry| entry["error_code"] == code).count();
+    assert_eq!((of(malformed), of("rate_limited")), (3, 1));
+}
+
 /// Chapter 08, 9.5: before anybody is known, and so whoever it is.
 #[test]
 fn an_address_has_so_many_messages_whoever_sends_them() {
