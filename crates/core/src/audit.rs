@@ -246,6 +246,9 @@ pub struct Detail {
     /// The type of an action that was blocked or denied.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attempted_action: Option<String>,
+    /// The run of a broker that does or did the action: what one that is gone has left open, the next one closes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub broker: Option<String>,
     /// The agents through whose delegation it came, the origin first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub delegation: Vec<String>,

@@ -120,6 +120,10 @@ codes! {
     ActionBlocked = "action_blocked", "NL-E400", 403, Refused, Agent, false,
         "follow the safe alternative that the answer names",
         "Keyless stopped this before anything ran.";
+    /// The broker ended while the action was under way.
+    ActionInterrupted = "action_interrupted", "NL-EX01", 500, Failure, Agent, false,
+        "find out what the action has done before it is sent again, under another request_id",
+        "Keyless ended while the action was under way; nothing is known of how far it came.";
     /// The action ran longer than it may.
     ActionTimeout = "action_timeout", "NL-E303", 408, Failure, Agent, true,
         "give it more time (timeout_ms, at most 600000; --timeout SECONDS of keyless exec), or do less",

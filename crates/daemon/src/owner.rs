@@ -5,8 +5,8 @@
 //! known here.
 
 use std::{
-    fs::{self, File, OpenOptions},
-    os::unix::{ffi::OsStrExt as _, fs::OpenOptionsExt as _},
+    fs::{self, DirEntry, File, OpenOptions},
+    os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
 };
 
@@ -18,6 +18,25 @@ use crate::places::{Places, private_directory, unusable};
 
 /// Before the name of a file that is being made.
 const NEW: &str = ".";
+
+/// A broker of this home that lives no more, for who has found that out first, until this is dropped.
+pub(crate) struct Gone {
+    id: String,
+    file: PathBuf,
+    _held: File,
+}
+
+impl Gone {
+    /// What entries of the log about its actions call it.
+    pub(crate) fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Nobody needs to know of it any more. Blocks.
+    pub(crate) fn forget(self) {
+        let _ = fs::remove_file(self.file);
+    }
+}
 
 /// A broker that lives until this is dropped.
 pub(crate) struct Owner {
@@ -50,6 +69,11 @@ impl Owner {
         &self.name
     }
 
+    /// What it is called in the log, at its actions.
+    pub(crate) fn id(&self) -> &str {
+        self.name.rsplit('/').next().unwrap_or_default()
+    }
+
     /// Whether a broker of this name was one of this home and lives no more. Blocks.
     pub(crate) fn survives(&self, name: &str) -> bool {
         let home = |name: &str| name.rsplit_once('/').map(|(chain, _)| chain.to_owned());
@@ -59,14 +83,10 @@ impl Owner {
             && !is_held(&self.folder.join(id))
     }
 
-    /// Forgets the brokers that live no more. Blocks.
-    pub(crate) fn forget_others(&self) {
-        for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
-            let is_whole = !entry.file_name().as_bytes().starts_with(NEW.as_bytes());
-            if is_whole && !is_held(&entry.path()) {
-                let _ = fs::remove_file(entry.path());
-            }
-        }
+    /// The brokers of this home that live no more, but for those that another one has been given here. Blocks.
+    pub(crate) fn gone(&self) -> Vec<Gone> {
+        let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        entries.filter_map(|entry| gone(&entry)).collect()
     }
 }
 
@@ -74,6 +94,16 @@ impl Drop for Owner {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.file);
     }
+}
+
+fn gone(entry: &DirEntry) -> Option<Gone> {
+    let id = entry.file_name().into_string().ok()?;
+    if id.starts_with(NEW) {
+        return None;
+    }
+    let held = File::open(entry.path()).ok()?;
+    flock(&held, FlockOperation::NonBlockingLockExclusive).ok()?;
+    Some(Gone { id, file: entry.path(), _held: held })
 }
 
 /// What can't be looked at is somebody's.
@@ -100,7 +130,12 @@ mod tests {
         drop(one);
         fs::write(&file, "").unwrap();
         assert!(two.survives(&killed));
-        two.forget_others();
+        let mut gone = two.gone();
+        let [first] = &gone[..] else { panic!("{}", gone.len()) };
+        assert!(killed.ends_with(first.id()));
+        // One looks after it, and no other.
+        assert!(begin("").gone().is_empty());
+        gone.remove(0).forget();
         assert!(!file.exists() && two.file.exists() && two.survives(&killed));
         // One of another home, and no broker's name at all.
         assert!(!begin("ann").survives(&killed) && !two.survives("/..") && !two.survives(""));

@@ -110,6 +110,11 @@ impl AuditLog {
         Self(Arc::new(Entrance { queue, ids, known, sealer }))
     }
 
+    /// Says which run of a broker does the actions that entries are about: the first to say so counts.
+    pub fn of_broker(&self, name: &str) {
+        self.0.ids.of_broker(name);
+    }
+
     /// Writes one entry; done when it is on disk. Fails with [`Code::AuditUnavailable`], and then
     /// the entry is not in the log and what it would have allowed must not happen. That it was so is an entry once there
     /// can be one; until then [`AuditLog::check`] fails.

@@ -76,11 +76,23 @@ impl<'w> Served<'w> {
             let data = world.keyless(&["agent", "register", uri, "--json"]).run().data();
             agents[name] = identity(&data);
         }
+        let (broker, base) = Self::begin(world, arguments);
+        Self { world, broker, base, agents }
+    }
+
+    fn begin(world: &'w World, arguments: &[&str]) -> (Background<'w>, String) {
         let mut broker = world.keyless(arguments).start();
         let line = broker.line();
         let base = line.split_once("on ").and_then(|(_, rest)| rest.split_once("/nl/v1"));
         let base = base.unwrap_or_else(|| panic!("{line}")).0.to_owned();
-        Self { world, broker, base, agents }
+        (broker, base)
+    }
+
+    /// Kills the broker, and begins another in its place.
+    pub(crate) fn kill_and_begin_again(&mut self) {
+        self.broker.signal(rustix::process::Signal::KILL);
+        self.broker.wait();
+        (self.broker, self.base) = Self::begin(self.world, &["serve", "--http", "127.0.0.1:0"]);
     }
 
     /// One more agent, as its registration was answered.

@@ -212,6 +212,8 @@ struct CanonicalDetail<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     authority: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    broker: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     bytes_received: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     bytes_sent: Option<u64>,
@@ -284,6 +286,7 @@ impl<'a> Canonical<'a> {
                 action_id: detail.action_id.as_deref(),
                 attempted_action: detail.attempted_action.as_deref(),
                 authority: detail.authority.as_deref(),
+                broker: detail.broker.as_deref(),
                 bytes_received: detail.bytes_received,
                 bytes_sent: detail.bytes_sent,
                 delegation: &detail.delegation,
@@ -407,6 +410,7 @@ mod tests {
         full.detail = Detail {
             action_id: Some("act_1".to_owned()),
             attempted_action: Some("exec".to_owned()),
+            broker: Some("0b".repeat(16)),
             delegation: vec!["nl://a.b/c/1.0.0".to_owned(), "\"".to_owned()],
             exit_code: Some(-1),
             grants: vec!["grant_1".to_owned()],

@@ -114,6 +114,7 @@ fn push_detail(text: &mut String, draft: &Draft) {
     optional(text, "action_id", detail.action_id.as_deref());
     optional(text, "attempted_action", detail.attempted_action.as_deref());
     optional(text, "authority", detail.authority.as_deref());
+    optional(text, "broker", detail.broker.as_deref());
     number(text, "bytes_received", detail.bytes_received);
     number(text, "bytes_sent", detail.bytes_sent);
     names(text, "delegation", &detail.delegation);

@@ -10,6 +10,7 @@ use keyless_core::{
     agent::{AgentState, Aid, InstanceId, LifecycleAuthority},
     audit,
 };
+use tokio::time::timeout;
 
 use super::{
     actions::{ActionOrder, ActionOutcome, ActionSession},
@@ -26,6 +27,9 @@ const LOOK: Duration = Duration::from_millis(500);
 /// After how many of these it is looked whether one that has done something before is revoked: what its actions have had
 /// is in memory until then.
 const LOOKS_AT_WORK: u32 = 10;
+
+/// How soon it is looked again whether what was ended is over.
+const SOON: Duration = Duration::from_millis(10);
 
 /// Ends what agents have under way that the operator, or another broker of the store, has revoked, and forgets what they
 /// have had.
@@ -110,6 +114,23 @@ impl NlService {
         self.present.end(instance, why);
         self.sessions.lock().remove(instance);
         self.room.leave(instance)
+    }
+
+    /// Ends all that is under way, as the broker does, and waits for so long until each has its end in the log.
+    pub(crate) async fn end_actions(&self, patience: Duration) {
+        let ending = async {
+            loop {
+                let busy = self.present.busy();
+                if busy.is_empty() {
+                    return;
+                }
+                for agent in &busy {
+                    self.dismiss(agent, Code::ActionInterrupted);
+                }
+                tokio::time::sleep(SOON).await;
+            }
+        };
+        let _ = timeout(patience, ending).await;
     }
 
     /// What an agent's actions have in common. One that it does for another has nothing in common with

@@ -95,6 +95,7 @@ impl NlService {
         let (vault, log) = (Arc::clone(broker.vault()), broker.log().clone());
         let replays = Replays::of(broker.vault().store().clone());
         let owner = Owner::begin(places, vault.store().audit_chain())?;
+        log.of_broker(owner.id());
         Ok(Self {
             agents: Agents::new(&vault, log.clone())?.activated_by(config.activation),
             attestations: Attestations::new(
@@ -207,8 +208,8 @@ impl NlService {
             shape: Some(shape),
             id: message.id.clone(),
             request_id: message.request_id().map(ToOwned::to_owned),
-        };
             ..Named::default()
+        };
         let doing = tokio::spawn(async move {
             let mut rate = None;
             let done = Box::pin(service.dispatch(&presented, &message, &mut rate)).await;

@@ -192,6 +192,7 @@ async fn serve_to_the_end(
     // The sockets go first: who comes now finds the store locked.
     remove_sockets(&service.places);
     drop((serving, beside));
+    service.nl.end_actions(LAST_TRIES).await;
     service.end_sessions().await;
     if service.broker.vault().is_open() {
         service.broker.session_values().settle().await;

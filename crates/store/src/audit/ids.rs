@@ -2,7 +2,7 @@
 //! section 6.2, method 2). Drawing each by itself would cost a system call per request.
 
 use std::sync::{
-    Arc,
+    Arc, OnceLock,
     atomic::{AtomicU64, Ordering},
 };
 
@@ -18,6 +18,8 @@ pub(super) struct Ids {
     base: [u8; 2],
     next: AtomicU64,
     annotations: Arc<RwLock<Annotations>>,
+    /// The run of a broker that does the actions.
+    broker: OnceLock<String>,
 }
 
 impl Ids {
@@ -31,12 +33,20 @@ impl Ids {
         let (base, start) = ([random[0], random[1]], [random[2], random[3], random[4], random[5]]);
         // The upper half is random and the lower counts, so that it takes 2^32 entries to carry.
         let next = u64::from(u32::from_be_bytes(start)) << 32;
-        Self { base, next: AtomicU64::new(next), annotations }
+        Self { base, next: AtomicU64::new(next), annotations, broker: OnceLock::new() }
+    }
+
+    /// Says which run of a broker does the actions that entries are about from now on.
+    pub(super) fn of_broker(&self, name: &str) {
+        let _ = self.broker.set(name.to_owned());
     }
 
     /// Writes a draft down, with an id of its own and what is noted.
     pub(super) fn outline(&self, mut draft: Draft) -> Outline {
         draft.metadata = self.annotations.read().of(&draft);
+        if draft.detail.action_id.is_some() && draft.detail.broker.is_none() {
+            draft.detail.broker = self.broker.get().cloned();
+        }
         let mut text = [0; 36];
         let id = self.next(draft.at, &mut text);
         Outline::new(draft, id)

@@ -72,6 +72,59 @@ fn an_action_under_way_keeps_its_value_and_the_next_has_the_new_one() {
     assert_eq!(hash(&answers[0]), before);
 }
 
+/// NL-5.1: of an action whose broker was killed in the middle the next one says in the log that it has no end.
+#[test]
+fn what_a_killed_broker_was_at_is_on_record() {
+    let world = with_secrets();
+    let mut served = Served::start(&world);
+    granted(&world, AGENT, &["db/*"]);
+    let over = served.act(&json!({ "type": "exec", "template": "true {{nl:db/PASSWORD}}" }));
+    assert_eq!(over["body"]["status"], "success", "{over}");
+    // What another process of this home is at goes on.
+    let other = Pause::new(550);
+    let template = format!("true {{{{nl:db/PASSWORD}}}}; {}; true", other.program);
+    let mut goes_on = world.keyless(&["exec", "--timeout", "600", "--", &template]).start();
+    other.begun();
+    let pause = Pause::new(560);
+    let _under_way = served.acting(&pause.then_hash());
+    pause.begun();
+    let of_it = |entry: &Value| entry["action"] == "inject_stdin";
+    let released = world.log().into_iter().find(of_it).unwrap();
+    assert_eq!(released["detail"]["kind"], "released");
+    for _ in 0..2 {
+        served.kill_and_begin_again();
+        let log = world.log();
+        let ends: Vec<_> =
+            log.iter().filter(|entry| entry["error_code"] == "action_interrupted").collect();
+        let [end] = &ends[..] else { panic!("{ends:#?}") };
+        for member in
+            ["agent", "action", "target", "secrets_used", "correlation_id", "delegated_by"]
+        {
+            assert_eq!(end[member], released[member], "{member}");
+        }
+        assert_eq!(
+            (&end["result"], &end["detail"]["action_id"]),
+            (&json!("error"), &released["detail"]["action_id"])
+        );
+        assert_eq!(end["detail"]["note"], "its broker was gone before it ended");
+    }
+    other.end();
+    assert!(goes_on.wait().success());
+    // A broker that ends by itself says so of what it is at.
+    let pause = Pause::new(540);
+    let mut under_way = served.acting(&pause.then_hash());
+    pause.begun();
+    world.keyless(&["lock"]).run().ok();
+    let answers: Value = serde_json::from_str(&under_way.line()).unwrap();
+    let error = &answers[0]["body"]["error"];
+    assert_eq!(error["keyless_code"], "action_interrupted", "{answers}");
+    served.broker.wait();
+    let ended = world.log().into_iter().rfind(of_it).unwrap();
+    let told = (&ended["error_code"], &ended["detail"]["exit_code"]);
+    assert_eq!(told, (&json!("action_interrupted"), &Value::Null), "{ended}");
+    assert_eq!(world.keyless(&["audit", "verify", "--json"]).run().data()["status"], "valid");
+}
+
 /// NL-3.2: the environment of an action's programs is its own, their arguments are not; it is told so.
 #[test]
 fn another_account_reads_no_variable_and_an_argument_is_warned_of() {

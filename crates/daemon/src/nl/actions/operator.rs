@@ -24,6 +24,7 @@ use super::{
 use crate::{
     broker::{Broker, agent, session_id},
     nl::resolve::{names, places},
+    owner::Owner,
     places::Places,
 };
 
@@ -48,6 +49,8 @@ pub struct OwnActions {
     agent: Arc<Agent>,
     session: ActionSession,
     terms: OwnTerms,
+    /// While this lives, nobody else closes what is under way.
+    _owner: Owner,
 }
 
 impl OwnActions {
@@ -60,7 +63,9 @@ impl OwnActions {
         let jails = Arc::new(Standby::keeping(0));
         let (own, name) = (agent.clone(), agent.session_id.clone());
         let session = ActionSession::open(broker, places, own, name, limits, terms.grace, &jails)?;
-        Ok(Self { broker: broker.clone(), agent: Arc::new(agent), session, terms })
+        let owner = Owner::begin(places, broker.vault().store().audit_chain())?;
+        broker.log().of_broker(owner.id());
+        Ok(Self { broker: broker.clone(), agent: Arc::new(agent), session, terms, _owner: owner })
     }
 
     /// Does an action, or checks that it could be done. Either is on record before it is told what came of it.
