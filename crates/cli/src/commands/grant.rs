@@ -8,8 +8,8 @@ use keyless_core::{
     action::ActionType,
     agent::Aid,
     grant::{
-        Categories, Conditions, Forms, Grant, GrantedAction, GrantedBy, Lack, Permission,
-        SecretPattern, Subject,
+        Conditions, Forms, Grant, GrantedAction, GrantedBy, Lack, Permission, SecretPattern,
+        Subject,
     },
     read_object,
 };
@@ -105,7 +105,7 @@ fn idle(grant: &Grant, agents: &[Aid]) -> Option<String> {
 /// The patterns of a grant that name no secret of the store, and no place that stands for itself.
 async fn idle_patterns(grant: &Grant, vault: &Vault) -> Result<Vec<SecretPattern>, Error> {
     let secrets = vault.list().await?;
-    let categories = Categories::of(secrets.iter().map(|secret| &secret.path));
+    let categories = vault.categories().await?;
     let subject = |secret: &Secret| Subject::new(secret.path.clone(), vault.places(secret));
     let subjects: Vec<Subject> = secrets.iter().map(subject).collect();
     let forms: Vec<Forms<'_>> = subjects.iter().map(|subject| subject.forms(&categories)).collect();

@@ -5,7 +5,7 @@ use keyless_core::{
     ActionType, Code, SafeText, SecretPath, ShortReferences,
     action::{Action, Deed, DelegationScope, TemplateSource},
     audit::{self, Target},
-    grant::{Categories, SecretPattern},
+    grant::SecretPattern,
     nl_message::{Message, MessageType, NlFault},
 };
 use keyless_store::AuditQuery;
@@ -59,7 +59,7 @@ impl NlService {
     ) -> Result<Value, NlFault> {
         let scope = payload.get("scope").and_then(Value::as_str).unwrap_or_default();
         let secrets = self.vault.list().await?;
-        let categories = Categories::of(secrets.iter().map(|secret| &secret.path));
+        let categories = self.vault.categories().await?;
         let (grants, now) = (self.grants.refresh().await?.index, Timestamp::now());
         let mut all = Vec::new();
         for secret in secrets.iter() {
@@ -142,7 +142,7 @@ impl NlService {
         let last = entries.last().filter(|_| entries.len() >= MAX_ROTATIONS as usize);
         let now = last.map_or(now, |last| last.timestamp.clone());
         let secrets = self.vault.list().await?;
-        let categories = Categories::of(secrets.iter().map(|secret| &secret.path));
+        let categories = self.vault.categories().await?;
         let asked = payload.get("secrets").and_then(Value::as_str).map(named).transpose()?;
         let (grants, at) = (self.grants.refresh().await?.index, Timestamp::now());
         let mut events = Vec::new();

@@ -360,7 +360,7 @@ impl NlService {
     /// What an action means, as bounds and scopes name it.
     async fn named(&self, meant: &[Meant]) -> Result<Named, NlFault> {
         let secrets = self.vault.list().await?;
-        let categories = Categories::of(secrets.iter().map(|secret| &secret.path));
+        let categories = self.vault.categories().await?;
         Ok(Named { subjects: subjects(&self.vault, &secrets, meant), categories })
     }
 

@@ -450,7 +450,7 @@ impl NlService {
         // Bounds are the agent's own, grants those of who delegated to it.
         let (grantee, kind) = (caller.grantee(), action.kind());
         let secrets = self.vault.list().await?;
-        let categories = Categories::of(secrets.iter().map(|secret| &secret.path));
+        let categories = self.vault.categories().await?;
         if let Some(acting) = &caller.acting {
             // Who has but heard a token's name learns nothing of what its issuer may name.
             self.verify_delegation(caller, acting, kind, &[], &categories).await?;

@@ -6,7 +6,9 @@ use std::{
 };
 
 use jiff::{Timestamp, tz::TimeZone};
-use keyless_core::{Binding, Code, Error, Placeholder, SafeText, SecretPath, SecretValue};
+use keyless_core::{
+    Binding, Code, Error, Placeholder, SafeText, SecretPath, SecretValue, grant::Categories,
+};
 use keyless_store::{SecretRow, Store, VersionRow};
 use serde::Serialize;
 use zeroize::Zeroizing;
@@ -296,6 +298,12 @@ impl Vault {
     /// Every secret, by path.
     pub async fn list(&self) -> Result<Arc<[Secret]>, Error> {
         Ok(self.index().await?.listed())
+    }
+
+    /// The categories that there are, and those of secrets that were removed: what a grant's pattern of two segments means
+    /// is not another thing once the last secret of a category is gone.
+    pub async fn categories(&self) -> Result<Categories, Error> {
+        Ok(Categories::of(self.index().await?.secrets.keys()))
     }
 
     /// Every secret, by path, unless nothing has changed since `looked` was here last.

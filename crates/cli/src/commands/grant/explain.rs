@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use keyless_core::{
     Code, Error, Exit, SafeText, SecretPath,
     agent::{AgentState, AgentUri, Aid, InstanceId, TrustLevel},
-    grant::{Categories, Explained, Request, Subject},
+    grant::{Explained, Request, Subject},
 };
 use keyless_daemon::{Activation, Agents, Config, audit_log, nl::grants::Grants, vault::Vault};
 use serde_json::{Value, json};
@@ -41,7 +41,7 @@ pub(super) async fn run(ui: &Ui, args: GrantExplainArgs) -> Result<ExitCode, Err
         action: args.action,
         writes: args.writes,
         subjects: &subjects,
-        categories: &Categories::of(secrets.iter().map(|secret| &secret.path)),
+        categories: &vault.categories().await?,
         contexts: &contexts.unwrap_or_else(BTreeMap::new),
         source_ip: args.ip,
         approved: false,

@@ -34,7 +34,7 @@ impl NlService {
             return Ok(None);
         }
         let grants = self.grants.refresh().await?.index;
-        let categories = Categories::of(secrets.iter().map(|secret| &secret.path));
+        let categories = self.vault.categories().await?;
         let exact = || scope.secrets.iter().filter(|pattern| pattern.is_exact());
         for pattern in exact() {
             let named = secrets
@@ -70,7 +70,7 @@ impl NlService {
         }
         let (grants, now) = (self.grants.refresh().await?.index, Timestamp::now());
         let secrets = self.vault.list().await?;
-        let categories = Categories::of(secrets.iter().map(|secret| &secret.path));
+        let categories = self.vault.categories().await?;
         let theirs = |subject: &Subject| {
             let (kind, one) = (ActionType::Delegate, std::slice::from_ref(subject));
             caller.covers(kind, one, &categories).is_ok()

@@ -25,6 +25,32 @@ use crate::{
     scene::behind_the_back,
 };
 
+/// `stage/*` names a category while there is one of that name, and an environment where there never was.
+#[tokio::test]
+async fn a_pattern_means_the_same_once_the_last_of_its_category_is_gone() {
+    let served = Served::new().await;
+    let caller = served.agent("a", &[ActionType::Exec], &[]).await;
+    served.allow_secrets(&caller, &["stage/*"]).await;
+    let path = |text: &str| SecretPath::parse(text).unwrap();
+    let (category, environment) = (path("t/stage/x"), path("t/stage/db/pw"));
+    for path in [&category, &environment] {
+        let new = (path.clone(), Metadata::default());
+        served.nl.vault.add(new.0, new.1, None, Entries::untold()).await.unwrap();
+    }
+    let code = async |reference: &str| {
+        let template = format!("true {{{{nl:{reference}}}}}");
+        let action = json!({ "type": "exec", "template": template, "dry_run": true });
+        let action = Action::from_json(action).unwrap();
+        let outcome = served.nl.one(&caller, Ok(action), "req-1", Timestamp::now()).await;
+        outcome.fault.map(|fault| fault.code())
+    };
+    let refused = Some(Code::GrantMissing);
+    assert_eq!((code("t/stage/x").await, code("t/stage/db/pw").await), (None, refused));
+    served.nl.vault.remove(&category, Entries::untold()).await.unwrap();
+    let gone = Some(Code::SecretNotFound);
+    assert_eq!((code("t/stage/x").await, code("t/stage/db/pw").await), (gone, refused));
+}
+
 #[tokio::test]
 async fn each_action_of_a_message_is_counted() {
     let served = Served::new().await;
