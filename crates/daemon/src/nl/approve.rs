@@ -1,7 +1,7 @@
 //! A person's word about one action, where a grant wants it.
 //!
-//! Bound to the action's whole hash and to the secrets that it means, to its purpose, to the hosts that were shown and to
-//! whose grants count, and good for one use. A no is for the action whatever its purpose. A person sees all that is to be done; what is too long to be shown is not asked about.
+//! Bound to the action's whole hash and to the secrets that it means, with where each may go, to its purpose, to the hosts
+//! that were shown and to whose grants count, and good for one use. A no is for the action whatever its purpose. A person sees all that is to be done; what is too long to be shown is not asked about.
 //! The agent does not wait in the call: it is told the request's name, and sends the same action again.
 
 use data_encoding::HEXLOWER;
@@ -49,7 +49,23 @@ impl NlService {
     /// Uses up a person's word, or asks for it: then [`Code::ApprovalRequired`] tells the request's name.
     pub(super) async fn approve(&self, approval: Approval<'_>) -> Result<(), NlFault> {
         let path = approval.meant.first().map(|meant| &meant.path);
-        self.allowed_by_person(approval.caller, path, approval.wanted()?).await
+        let mut wanted = approval.wanted()?;
+        wanted.sha256 = self.with_destinations(&wanted.sha256, approval.meant).await?;
+        self.allowed_by_person(approval.caller, path, wanted).await
+    }
+
+    /// Names what `sha256` names with where the values may go, as a person is shown it: once that is another place, their
+    /// word was about something else.
+    async fn with_destinations(&self, sha256: &str, meant: &[Meant]) -> Result<String, NlFault> {
+        let mut hasher = Sha256::new_with_prefix(sha256);
+        for one in meant {
+            let metadata = self.vault.show(&one.path).await.map_err(Error::from)?.metadata;
+            let bounds = (&metadata.egress, metadata.unsafe_expose);
+            let bounds = serde_json::to_string(&bounds).map_err(|_| Code::Internal)?;
+            hasher.update(b"\n");
+            hasher.update(bounds);
+        }
+        Ok(HEXLOWER.encode(&hasher.finalize()))
     }
 
     /// As [`Self::approve`], of a deed of the caller that may be no action.

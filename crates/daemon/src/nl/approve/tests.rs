@@ -1,6 +1,7 @@
 //! What a person's word is bound to, and what they are shown.
 
-use keyless_core::{ActionType, Handle, SecretPath, approval::Decision};
+use keyless_core::{ActionType, EgressRule, Handle, SecretPath, approval::Decision};
+use keyless_vault::{Entries, Metadata};
 use serde_json::{Value, json};
 
 use super::*;
@@ -72,6 +73,36 @@ async fn a_yes_reaches_no_host_that_was_not_shown_and_a_no_counts_for_all() {
     assert_eq!((code(&[]).await, code(&[]).await), (None, asked), "each as it was shown");
     settle(2, Decision::Deny).await;
     assert_eq!(code(&[]).await, Some(Code::ApprovalDenied));
+}
+
+/// They saw where its value may go; where that is another place by then, they saw something else.
+#[tokio::test]
+async fn a_yes_is_for_the_destinations_that_were_shown() {
+    let served = Served::new().await;
+    let caller = served.agent("a", &[ActionType::Exec], &["*"]).await;
+    let action = action(json!({ "type": "exec", "template": "true {{nl:api/token}}" }));
+    let meant = meant(&action, &["t/api/token"]);
+    let code = async || {
+        let approval =
+            Approval { caller: &caller, action: &action, meant: &meant, kept: &[], hosts: &[] };
+        served.nl.approve(approval).await.err().map(|fault| fault.code())
+    };
+    let goes_to = async |host: &str| {
+        let (vault, path) = (&served.nl.vault, &meant[0].path);
+        let before = vault.show(path).await.unwrap().metadata;
+        let to = vec![host.parse().unwrap()];
+        let after = Metadata { egress: Some(EgressRule::to(to)), ..before.clone() };
+        vault.set_metadata(path, &before, after, Entries::untold()).await.unwrap();
+    };
+    let asked = Some(Code::ApprovalRequired);
+    goes_to("a.test").await;
+    assert_eq!(code().await, asked);
+    let first = served.nl.requests.all().await.unwrap().remove(0);
+    served.nl.requests.settle(&first.id, Decision::AllowOnce).await.unwrap();
+    goes_to("b.test").await;
+    assert_eq!(code().await, asked);
+    goes_to("a.test").await;
+    assert_eq!((code().await, code().await), (None, asked));
 }
 
 /// They read one purpose, and it is done for that one alone; a no is a no whatever it is for.
