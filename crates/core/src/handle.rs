@@ -210,7 +210,9 @@ fn handle_at(text: &str) -> Result<Option<(Handle, &str)>, HandleError> {
 }
 
 fn parse_version(written: &str, version: &str) -> Result<Version, HandleError> {
-    let number = || version.strip_prefix('v')?.parse().ok().filter(|number| *number > 0);
+    // In one form: what is written as something else may be meant as something else.
+    let is_it = |number: &u32| *number > 0 && format!("v{number}") == version;
+    let number = || version.strip_prefix('v')?.parse().ok().filter(is_it);
     match version {
         "latest" => Ok(Version::Latest),
         "previous" => Ok(Version::Previous),
@@ -277,9 +279,22 @@ mod tests {
         assert_eq!(handle("a/B@latest").version(), Version::Latest);
         assert!(matches!(handle("@d.example/a").target(), HandleTarget::Federated { .. }));
         assert!(matches!(handle("vault://kv/a").target(), HandleTarget::Provider { .. }));
-        for bad in
-            ["a@", "a@3", "a@v0", "a@newest", "", "@/a", "://x", "a://", "a b", "@d.example/"]
-        {
+        for bad in [
+            "a@",
+            "a@3",
+            "a@v0",
+            "a@v01",
+            "a@v+1",
+            "a@newest",
+            "",
+            "@/a",
+            "://x",
+            "a://",
+            "a b",
+            "@d.example/",
+            "../a",
+            "a/.",
+        ] {
             assert!(Handle::parse(bad).is_err(), "{bad}");
         }
     }

@@ -22,6 +22,9 @@ pub enum ReferenceError {
     /// Something other than letters, digits, `-`, `_`, `.` and `/`, or an empty segment.
     #[error("a reference has letters, digits, `-`, `_`, `.` and single `/` only")]
     BadCharacter,
+    /// A segment of nothing but dots, which is no name of anything.
+    #[error("a segment of dots alone names nothing")]
+    Dots,
     /// Nothing at all.
     #[error("the reference is empty")]
     Empty,
@@ -67,6 +70,8 @@ impl Reference {
             .map(|segment| {
                 if segment.is_empty() || !segment.bytes().all(allowed) {
                     Err(ReferenceError::BadCharacter)
+                } else if segment.bytes().all(|b| b == b'.') {
+                    Err(ReferenceError::Dots)
                 } else {
                     Ok(fold(segment))
                 }
