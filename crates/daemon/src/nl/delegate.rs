@@ -321,8 +321,11 @@ impl NlService {
         {
             fits(&caller.aid, issuer)?;
         }
-        self.delegations.verify(id, &presented, &is_active).await?;
-        Ok(())
+        let verified = self.delegations.verify(id, &presented, &is_active).await;
+        verified.map(drop).map_err(|error| match error.code() {
+            Code::DelegationSubset => beyond_token(&acting.token, kind),
+            _ => error.into(),
+        })
     }
 
     /// The agent of a URI that the caller may hand work to: of several the last of whom it `is_there`.
@@ -373,8 +376,11 @@ impl NlService {
         issuing: impl Future<Output = Result<Token, NlFault>>,
     ) -> Result<Token, NlFault> {
         let Some(acting) = &caller.acting else { return issuing.await };
-        if max_uses > acting.token.scope.max_uses {
-            return Err(Code::DelegationSubset.into());
+        let has = acting.token.scope.max_uses;
+        if max_uses > has {
+            let words = SafeText::words("the token that you act under has fewer uses than that: ");
+            let fault = NlFault::new(Code::DelegationSubset, words.and(has));
+            return Err(fault.suggesting(SafeText::words("Hand on fewer uses.")));
         }
         let id = &acting.token.token_id;
         self.delegations.take_uses(id, max_uses).await?;
@@ -548,6 +554,18 @@ fn scope(wanted: &DelegationScope, actions: Vec<ActionType>) -> Result<TokenScop
 fn token_id(payload: &Map<String, Value>) -> Result<TokenId, NlFault> {
     let id = payload.get("token_id").and_then(Value::as_str).and_then(TokenId::parse);
     id.ok_or_else(|| Code::DelegationInvalid.into())
+}
+
+/// A token does not let its subject do this, or not with these secrets.
+fn beyond_token(token: &Token, kind: ActionType) -> NlFault {
+    let words = SafeText::words("the token that you act under is not for ");
+    let words = if token.scope.actions.contains(&kind) {
+        words.and("all of these secrets")
+    } else {
+        words.and("actions of type ").and(kind.as_str())
+    };
+    let advice = "Do what it is for, which you were told as you accepted it, or ask who gave it for another.";
+    NlFault::new(Code::DelegationSubset, words).suggesting(SafeText::words(advice))
 }
 
 fn unproven() -> NlFault {

@@ -631,7 +631,14 @@ fn named_by_grants<'s>(
     let (mut visible, mut dormant, mut beyond) = (Vec::new(), Vec::new(), Vec::new());
     for secret in secrets {
         let subject = subject(vault, secret);
-        if !grants.names(grantee, kind, &subject, categories) {
+        // Of what a token does not name, its subject does not learn that there is any.
+        let is_lent = |acting: &super::caller::Acting| {
+            let one = std::slice::from_ref(&subject);
+            acting.token.scope.covers(kind, one, categories).is_ok()
+        };
+        if !grants.names(grantee, kind, &subject, categories)
+            || !caller.acting.as_ref().is_none_or(is_lent)
+        {
             continue;
         }
         let covers = caller.covers(kind, std::slice::from_ref(&subject), categories);

@@ -96,7 +96,12 @@ impl NlService {
                 return Ok(Footing { scope, categories, grant, until });
             }
         }
-        let words = "your grants do not cover all of the delegation's scope";
+        let words = match parent {
+            None => "your grants do not cover all of the delegation's scope",
+            Some(_) => {
+                "the token that you act under and the grants behind it do not cover all of the delegation's scope"
+            }
+        };
         Err(NlFault::new(Code::DelegationSubset, SafeText::words(words)))
     }
 

@@ -116,6 +116,36 @@ async fn a_token_outlives_a_rotation_of_what_it_names() {
     assert_eq!(used(&served, &made).await, 2);
 }
 
+/// Its subject learns of nothing else whether its issuer may name it.
+#[tokio::test]
+async fn what_a_token_does_not_name_is_not_there() {
+    let served = Served::new().await;
+    let issuer = served.agent("a", &[Delegate, Exec], &["*"]).await;
+    let helper = served.agent("b", &[Delegate, Exec], &[]).await;
+    let made = token(&served, &issuer, &asked(&helper, &["exec"], 3)).await.unwrap();
+    let aid = helper.aid.clone();
+    let again = || Caller::alone(aid.clone(), None);
+    let told = async |reference: &str| {
+        let caller = under(&served, &made, again()).await;
+        let template = format!("true {{{{nl:{reference}}}}}");
+        let action = action(json!({ "type": "exec", "template": template, "dry_run": true }));
+        let outcome = served.nl.one(&caller, Ok(action), "req-1", Timestamp::now()).await;
+        outcome.fault.map(|fault| (fault.code(), fault.error().message().replace(reference, "…")))
+    };
+    assert_eq!(told("api/token").await, None);
+    let there = told("db/password").await;
+    assert_eq!(there.as_ref().map(|(code, _)| *code), Some(Code::GrantMissing));
+    assert_eq!(there, told("db/nothing").await);
+    // Who hands on what it may only do itself is told so in words.
+    let caller = under(&served, &made, again()).await;
+    let third = served.agent("c", &[Exec], &[]).await;
+    let refused = served.nl.create_delegation(&caller, &asked(&third, &["exec"], 1)).await;
+    let fault = refused.map(drop).unwrap_err();
+    assert_eq!(fault.code(), Code::DelegationSubset);
+    let words = fault.error().message();
+    assert!(words.contains("not for actions of type delegate"), "{words}");
+}
+
 #[tokio::test]
 async fn handing_work_on_makes_no_more_uses_of_it() {
     let served = Served::new().await;
