@@ -94,6 +94,8 @@ impl NlFault {
         };
         let suggestion = match &self.suggestion {
             Some(suggestion) => suggestion.as_str().to_owned(),
+            // An agent has no command line to look at.
+            None if code == Code::Usage => "Put right what is named, and send it again.".to_owned(),
             None => sentence(code.remediation().action),
         };
         let mut body = json!({
@@ -209,6 +211,8 @@ mod tests {
         assert_eq!(wire["detail"], wire["details"]);
         assert_eq!(wire["resolution"], "Ask for a grant: keyless grant create.");
         assert!(wire["message"].as_str().unwrap().contains("production/API_KEY"));
+        let usage = NlFault::from(Code::Usage).body(Shape::Bare);
+        assert!(!usage["suggestion"].as_str().unwrap().contains("--help"), "{usage}");
         // The published text has another word for it, and the same for what lies beyond the agent's own scope.
         let published =
             |fault: NlFault| fault.under(Profile::Final).body(Shape::Bare)["code"].clone();

@@ -123,9 +123,14 @@ pub(super) struct CheckAccess {
 #[serde(deny_unknown_fields)]
 pub(super) struct CreateDelegation {
     /// The agent that is to act, `nl://vendor/type/version`.
+    #[serde(alias = "subject")]
     delegate_to: String,
     /// What it may do: `secrets`, `actions`, `max_uses`, `ttl_seconds`.
+    #[serde(alias = "scope")]
     delegation_scope: Map<String, Value>,
+    /// For how long, in seconds, where the scope does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "maybe_whole")]
+    ttl_seconds: Option<u64>,
 }
 
 #[derive(Serialize, Deserialize, JsonSchema)]

@@ -261,6 +261,11 @@ fn an_agent_gets_a_sub_agent_once_a_person_allows_it() {
         "agent_uri": REVIEWER, "agent_type": "coding_assistant", "capabilities": ["exec"],
         "requested_ttl_hours": 1, "purpose": "to review what I have done",
     });
+    // An agent has no command line to look for help at.
+    let mut none = wanted.clone();
+    none["capabilities"] = json!([]);
+    let told = tools.refused("nl_register_agent", &none).to_string();
+    assert!(told.contains("capabilities") && !told.contains("--help"), "{told}");
     let waits = tools.refused("nl_register_agent", &wanted);
     assert_eq!(waits["code"], "NL-E204", "{waits}");
     let id = waits["details"]["approval_id"].as_str().unwrap().to_owned();
@@ -289,6 +294,11 @@ fn an_agent_gets_a_sub_agent_once_a_person_allows_it() {
     let handed = json!({ "delegate_to": REVIEWER, "delegation_scope": scope });
     let token =
         tools.call("nl_create_delegation", &handed)["structuredContent"]["token_id"].clone();
+    // By chapter 08's names as well.
+    let named =
+        json!({ "subject": REVIEWER, "scope": { "secrets": ["db/PASSWORD"] }, "ttl_seconds": 60 });
+    let made = tools.call("nl_create_delegation", &named);
+    assert!(made["structuredContent"]["token_id"].is_string(), "{made}");
     let mut under = alone;
     under["delegation"] = json!({ "token_id": token });
     assert_eq!(served.client(&json!([under])).remove(0)["status"], "success");
