@@ -211,7 +211,7 @@ codes! {
     /// The audit log can't be written, so nothing may be released.
     AuditUnavailable = "audit_unavailable", "NL-E502", 503, Store, Operator, true,
         "mend what is named (disk space, the store's file, the database server), then retry; keyless doctor looks at them",
-        "Keyless could not write its audit log, so it released nothing.";
+        "Keyless could not write its audit log, and goes no further without it.";
     /// CONNECT target, SNI, `Host` and `:authority` name different hosts.
     AuthorityMismatch = "authority_mismatch", "NL-E205", 421, Refused, Agent, false,
         "send the request to the host that the connection was opened for",

@@ -353,6 +353,26 @@ fn files_and_standard_input_bring_values_in() {
     assert!(responses.iter().all(|response| response["nl_version"] == "1.0"));
 }
 
+/// What has been released is not said to be kept.
+#[test]
+fn an_end_that_can_not_be_written_says_that_the_action_has_begun() {
+    let world = with_boxed();
+    world.sqlite(
+        "CREATE TRIGGER full BEFORE INSERT ON audit WHEN json_extract(NEW.entry, '$.action') = 'exec' \
+         AND json_extract(NEW.entry, '$.detail.kind') IS NULL BEGIN SELECT raise(ABORT, 'no'); END",
+    );
+    let told = submit(&world, &[json!({ "type": "exec", "template": "true {{nl:db/PASSWORD}}" })]);
+    let error = &told[0]["error"];
+    let words = error["message"].as_str().unwrap();
+    assert!(words.contains("the action has begun, with its values"), "{told:?}");
+    assert!(!words.contains("nothing"), "{words}");
+    assert!(
+        error["suggestion"].as_str().unwrap().starts_with("Find out what it has done"),
+        "{told:?}"
+    );
+    world.sqlite("DROP TRIGGER full");
+}
+
 #[test]
 fn twenty_at_once_leave_nothing() {
     let world = with_boxed();

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use keyless_core::{
     ActionType, Code, Error, SafeText, SecretPath,
     audit::{Action, Agent, Detail, Draft, Outcome, Stopped, Target},
-    nl_message::{MessageType, nl_status},
+    nl_message::{MessageType, NlFault, nl_status},
 };
 use keyless_store::AuditLog;
 use serde_json::{Map, Value};
@@ -252,6 +252,20 @@ pub(crate) fn stopped(exit: Option<ExitReport>) -> Option<Box<Stopped>> {
         signals,
         timeout_ms: milliseconds(exit.time),
     }))
+}
+
+/// What is told in place of an action's answer where its end could not be written down.
+pub(crate) fn untold(error: Error, has_begun: bool) -> NlFault {
+    if !has_begun {
+        return error.into();
+    }
+    let so_far = error.detail().clone();
+    let so_far = if so_far.as_str().is_empty() { so_far } else { so_far.and("; ") };
+    let words =
+        so_far.and("the action has begun, with its values, and what came of it is not told");
+    let advice = "Find out what it has done before you send it again, under another request_id; have the operator mend \
+                  what is named.";
+    NlFault::new(error.code(), words).suggesting(SafeText::words(advice))
 }
 
 /// NL's word for an end with this code.

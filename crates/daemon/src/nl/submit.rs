@@ -37,7 +37,7 @@ use super::{
     apart::{Weight, apart},
     approve::Approval,
     caller::Caller,
-    record::{Account, End, more_before, stopped},
+    record::{Account, End, more_before, stopped, untold},
     resolve::{Meant, View, missing, names, place_subject, places, subject, subjects},
     service::NlService,
 };
@@ -281,7 +281,7 @@ impl NlService {
             }
             Err(error) => {
                 (response.status, response.result) = (Status::Error, None);
-                Some(error.into())
+                Some(untold(error, has_begun))
             }
         };
         let body = serde_json::to_value(&response).unwrap_or_default();

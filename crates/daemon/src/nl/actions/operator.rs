@@ -17,7 +17,7 @@ use keyless_vault::Secret;
 use uuid::Uuid;
 
 use super::{
-    super::record::{Account, End, stopped},
+    super::record::{Account, End, stopped, untold},
     ActionOrder, ActionOutcome, ActionSession, Asking, Standby, resolve_handles,
     versions::{older, warning},
 };
@@ -107,7 +107,7 @@ impl OwnActions {
             Ok(audit_ref) => response.audit_ref = audit_ref,
             Err(error) => {
                 response.result = None;
-                fail(&mut response, &error.into());
+                fail(&mut response, &untold(error, has_begun));
             }
         }
         response
@@ -125,6 +125,7 @@ impl OwnActions {
         }
         Ok(visible)
     }
+        let has_begun = end.used;
 
     async fn attempt(
         &self,
