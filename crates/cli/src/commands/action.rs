@@ -101,13 +101,12 @@ pub(super) async fn run(_: &Ui, command: ActionCommand) -> Result<ExitCode, Erro
         ActionCommand::Submit(args) => (args, false),
     };
     let SubmitArgs { terms, file } = args;
-    let (requests, is_batch) = requests(&file)?;
+    let (mut requests, is_batch) = requests(&file)?;
     let actions = open(&terms).await?;
-    let mut responses = Vec::with_capacity(requests.len());
-    for mut request in requests {
+    for request in &mut requests {
         request.action.dry_run |= dry_run;
-        responses.push(actions.submit(request).await);
     }
+    let responses = actions.submit_each(requests).await;
     let worst = responses.iter().find(|response| !is_good(response));
     let code = worst.map_or(ExitCode::SUCCESS, status);
     let text = match responses.as_slice() {

@@ -353,6 +353,26 @@ fn files_and_standard_input_bring_values_in() {
     assert!(responses.iter().all(|response| response["nl_version"] == "1.0"));
 }
 
+/// It is gone when the command ends, which is no success.
+#[test]
+fn a_file_that_nothing_reads_is_not_rendered() {
+    let world = with_boxed();
+    let render = json!({
+        "type": "template", "template_content": "{{nl:db/PASSWORD}}", "output_path": "/tmp/nl-secure/app.env",
+    });
+    let other = json!({ "type": "exec", "template": "true" });
+    for alone in [&[render.clone()][..], &[render.clone(), other]] {
+        let told = submit(&world, alone).remove(0);
+        assert_eq!(told["status"], "error", "{told}");
+        let advice = told["error"]["suggestion"].as_str().unwrap();
+        assert!(advice.starts_with("Send a list: the template with an output_path"), "{told}");
+    }
+    let released = |entry: &Value| entry["detail"]["kind"] == "released";
+    assert!(!world.log().iter().any(released));
+    let dry = world.keyless(&["action", "dry-run", "-"]).stdin(request(&render).to_string()).run();
+    assert_eq!(serde_json::from_slice::<Value>(&dry.stdout).unwrap()["status"], "dry_run_ok");
+}
+
 /// What has been released is not said to be kept.
 #[test]
 fn an_end_that_can_not_be_written_says_that_the_action_has_begun() {

@@ -68,8 +68,28 @@ impl OwnActions {
         Ok(Self { broker: broker.clone(), agent: Arc::new(agent), session, terms, _owner: owner })
     }
 
-    /// Does an action, or checks that it could be done. Either is on record before it is told what came of it.
+    /// Does actions one after the other, or checks that they could be done. Each is on record before it is told what came
+    /// of it.
+    pub async fn submit_each(&self, requests: Vec<ActionRequest>) -> Vec<ActionResponse> {
+        let mut responses = Vec::with_capacity(requests.len());
+        let mut left = requests.into_iter();
+        while let Some(request) = left.next() {
+            let fault = is_for_nothing(&request, left.as_slice()).then(gone_at_once);
+            responses.push(self.submit_unless(request, fault).await);
+        }
+        responses
+    }
+
+    /// As [`Self::submit_each`], of one.
     pub async fn submit(&self, request: ActionRequest) -> ActionResponse {
+        self.submit_unless(request, None).await
+    }
+
+    async fn submit_unless(
+        &self,
+        request: ActionRequest,
+        fault: Option<NlFault>,
+    ) -> ActionResponse {
         let action_id = format!("act_{}", Uuid::now_v7());
         let account = Account {
             log: self.broker.log().clone(),
@@ -91,11 +111,13 @@ impl OwnActions {
             ..ActionResponse::default()
         };
         let mut end = End::default();
-        let done = if matches!(request.action.deed, Deed::Delegate { .. }) {
-            Err(for_agents())
-        } else {
-            let done = self.attempt(request.action, &account, &mut end, &mut response).await;
-            done.map_err(NlFault::from)
+        let is_for_agents = matches!(request.action.deed, Deed::Delegate { .. });
+        let done = match fault.or_else(|| is_for_agents.then(for_agents)) {
+            Some(fault) => Err(fault),
+            None => {
+                let done = self.attempt(request.action, &account, &mut end, &mut response).await;
+                done.map_err(NlFault::from)
+            }
         };
         if let Err(fault) = done {
             fail(&mut response, &fault);
@@ -103,6 +125,7 @@ impl OwnActions {
         end.code = response.error.as_ref().and_then(|fault| fault.cause);
         end.redacted_count = response.redacted_count;
         end.exit_code = response.result.as_ref().and_then(|result| result.exit_code);
+        let has_begun = end.used;
         match account.close(end).await {
             Ok(audit_ref) => response.audit_ref = audit_ref,
             Err(error) => {
@@ -125,7 +148,6 @@ impl OwnActions {
         }
         Ok(visible)
     }
-        let has_begun = end.used;
 
     async fn attempt(
         &self,
@@ -200,6 +222,24 @@ fn for_agents() -> NlFault {
     let advice =
         "Submit the delegated_action itself, or have an agent send the delegate to keyless serve.";
     NlFault::new(Code::ActionUnknown, SafeText::words(words)).suggesting(SafeText::words(advice))
+}
+
+/// Whether a request renders a file that none of those behind it names: the files of one run of the command line go with
+/// it, and the machine has none of them.
+fn is_for_nothing(request: &ActionRequest, behind: &[ActionRequest]) -> bool {
+    let Deed::Template { output_path, .. } = &request.action.deed else { return false };
+    let is_named = |path: &String| {
+        let mut commands = behind.iter().filter_map(|later| later.action.command());
+        commands.any(|command| command.contains(path.as_str()))
+    };
+    !request.action.dry_run && !output_path.as_ref().is_some_and(is_named)
+}
+
+fn gone_at_once() -> NlFault {
+    let words = "the rendered file would be gone with this command: it is for the actions behind it, and none of them names it";
+    let advice = "Send a list: the template with an output_path, then the action whose command reads that path. What a \
+                  program of yours should read lies in no file: keyless run gives it placeholders.";
+    NlFault::new(Code::Usage, SafeText::words(words)).suggesting(SafeText::words(advice))
 }
 
 /// Puts what came of an action into its response.
