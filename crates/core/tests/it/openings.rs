@@ -54,6 +54,7 @@ const OPENINGS: &[(&str, &str)] = &[
     ("egress/src/swap/testing.rs", "after_commit"),
     // Where a change without an entry has its name, and tests.
     ("vault/src/vault/entries.rs", "untold"),
+    ("daemon/src/nl/approve/tests.rs", "untold"),
     ("daemon/src/nl/ask/tests.rs", "untold"),
     ("daemon/src/nl/attestation/tests.rs", "untold"),
     ("daemon/src/nl/delegate/tests.rs", "untold"),

@@ -255,7 +255,7 @@ pub(crate) fn stopped(exit: Option<ExitReport>) -> Option<Box<Stopped>> {
 }
 
 /// What is told in place of an action's answer where its end could not be written down.
-pub(crate) fn untold(error: Error, has_begun: bool) -> NlFault {
+pub(crate) fn end_unwritten(error: Error, has_begun: bool) -> NlFault {
     if !has_begun {
         return error.into();
     }

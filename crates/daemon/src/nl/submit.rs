@@ -37,7 +37,7 @@ use super::{
     apart::{Weight, apart},
     approve::Approval,
     caller::Caller,
-    record::{Account, End, more_before, stopped, untold},
+    record::{Account, End, end_unwritten, more_before, stopped},
     resolve::{Meant, View, missing, names, place_subject, places, subject, subjects},
     service::NlService,
 };
@@ -281,7 +281,7 @@ impl NlService {
             }
             Err(error) => {
                 (response.status, response.result) = (Status::Error, None);
-                Some(untold(error, has_begun))
+                Some(end_unwritten(error, has_begun))
             }
         };
         let body = serde_json::to_value(&response).unwrap_or_default();

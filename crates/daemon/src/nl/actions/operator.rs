@@ -17,7 +17,7 @@ use keyless_vault::Secret;
 use uuid::Uuid;
 
 use super::{
-    super::record::{Account, End, stopped, untold},
+    super::record::{Account, End, end_unwritten, stopped},
     ActionOrder, ActionOutcome, ActionSession, Asking, Standby, resolve_handles,
     versions::{older, warning},
 };
@@ -130,7 +130,7 @@ impl OwnActions {
             Ok(audit_ref) => response.audit_ref = audit_ref,
             Err(error) => {
                 response.result = None;
-                fail(&mut response, &untold(error, has_begun));
+                fail(&mut response, &end_unwritten(error, has_begun));
             }
         }
         response
