@@ -37,7 +37,8 @@ fn post(path: &str, body: &Value) -> Value {
 }
 
 fn told(answer: &Value) -> (u64, &str) {
-    let error = &answer["body"]["error"];
+    let body = &answer["body"];
+    let error = body.get("error").unwrap_or(&body["payload"]["error"]);
     let code = error["nl_code"].as_str().or_else(|| error["code"].as_str());
     (answer["status"].as_u64().unwrap(), code.unwrap_or_default())
 }
@@ -61,6 +62,20 @@ fn each_fault_has_the_registrys_status() {
     let exec = |template: &str| json!({ "action": { "type": "exec", "template": template } });
     let placed = json!({ "type": "template", "template_content": "x", "output_path": "/etc/x" });
     let said = json!({ "type": "exec", "template": "true", "purpose": "{{nl:db/PASSWORD}}" });
+    let mut typed = actions(&json!({}));
+    typed["headers"] = json!({ "Content-Type": "text/plain" });
+    let mut nobody_s = actions(&json!({}));
+    nobody_s["headers"] = json!({ "Authorization": "Bearer nlk_guessed" });
+    let mut of_page = at("GET", "/nl/v1/health");
+    of_page["headers"] = json!({ "Origin": "http://a.test" });
+    let mut large = actions(&json!({}));
+    large["text"] = " ".repeat((1 << 20) + 1).into();
+    let slow = json!({ "type": "exec", "template": "sleep 9", "timeout_ms": 1000 });
+    let of_type = |kind: &str| json!({ "action": { "type": kind } });
+    let later = json!({
+        "nl_version": "1.0", "message_type": "action_request", "message_id": "m-1",
+        "timestamp": "2020-01-01T00:00:00.000Z", "payload": {},
+    });
     let cases = [
         (actions(&json!({})), (200, "")),
         (actions(&json!({ "nl_version": null })), (400, "NL-E800")),
@@ -77,6 +92,21 @@ fn each_fault_has_the_registrys_status() {
         (at("GET", "/nl/v1/nowhere"), (404, "NL-E806")),
         (at("GET", "/nl/v1/actions"), (405, "NL-E806")),
         (at("GET", "/nl/v1/audit"), (403, "NL-E501")),
+        (nobody_s, (401, "NL-E100")),
+        (actions(&exec("true {{nl:api/TOKEN}}")), (403, "NL-E200")),
+        (of_page, (421, "NL-E205")),
+        (actions(&of_type("steal")), (400, "NL-E300")),
+        (actions(&exec("true {{nl:../db/PASSWORD}}")), (400, "NL-E301")),
+        (actions(&exec("true {{nl:db/PASSWORD@v01}}")), (400, "NL-E301")),
+        (actions(&exec("true {{nl:THERE}}")), (404, "NL-E302")),
+        (actions(&json!({ "action": slow })), (408, "NL-E303")),
+        (actions(&exec("true {{nl:nowhere://a}}")), (400, "NL-E306")),
+        (actions(&exec("true {{nl:@a.test/B}}")), (404, "NL-E700")),
+        (actions(&exec("cat .env")), (403, "NL-E400")),
+        (large, (413, "NL-E803")),
+        (typed, (415, "NL-E804")),
+        (post("/nl/v1/actions", &later), (400, "NL-E805")),
+        (actions(&exec("false")), (200, "NL-EX01")),
     ];
     let steps: Vec<Value> = cases.iter().map(|(step, _)| step.clone()).collect();
     let begun = jiff::Timestamp::now().as_second();
@@ -88,7 +118,8 @@ fn each_fault_has_the_registrys_status() {
     assert_eq!(answers[11]["body"]["error"]["detail"]["instance_id"], other);
     assert_eq!(answers[13]["allow"], "POST");
     let now = jiff::Timestamp::now().as_second();
-    for answer in &answers {
+    // A page is nobody, and is not counted.
+    for answer in answers.iter().filter(|answer| answer["status"] != 421) {
         let reset: i64 = answer["reset"].as_str().unwrap().parse().unwrap();
         assert!((begun..=now + 61).contains(&reset), "{answer}");
     }
