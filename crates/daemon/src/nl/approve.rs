@@ -59,7 +59,7 @@ impl NlService {
     async fn with_destinations(&self, sha256: &str, meant: &[Meant]) -> Result<String, NlFault> {
         let mut hasher = Sha256::new_with_prefix(sha256);
         for one in meant {
-            let metadata = self.vault.show(&one.path).await.map_err(Error::from)?.metadata;
+            let metadata = self.vault.show(&one.path).await?.metadata;
             let bounds = (&metadata.egress, metadata.unsafe_expose);
             let bounds = serde_json::to_string(&bounds).map_err(|_| Code::Internal)?;
             hasher.update(b"\n");

@@ -71,19 +71,17 @@ fn open_actions(entries: impl Iterator<Item = Entry>) -> Vec<Entry> {
         match (entry.action, entry.detail.kind.as_deref()) {
             // What was taken out of an output is told before the end.
             (Action::Incident, _) => {}
-            (_, Some(RELEASED)) => match open.get_mut(&id) {
-                Some(first) => {
-                    for path in entry.secrets_used {
-                        if !first.secrets_used.contains(&path) {
-                            first.secrets_used.push(path);
-                        }
-                    }
-                }
-                None => {
+            (_, Some(RELEASED)) => {
+                if let Some(first) = open.get_mut(&id) {
+                    let known = &mut first.secrets_used;
+                    let new = entry.secrets_used.into_iter();
+                    let new: Vec<_> = new.filter(|path| !known.contains(path)).collect();
+                    known.extend(new);
+                } else {
                     open.insert(id.clone(), entry);
                     order.push(id);
                 }
-            },
+            }
             _ => drop(open.remove(&id)),
         }
     }

@@ -112,12 +112,12 @@ impl OwnActions {
         };
         let mut end = End::default();
         let is_for_agents = matches!(request.action.deed, Deed::Delegate { .. });
-        let done = match fault.or_else(|| is_for_agents.then(for_agents)) {
-            Some(fault) => Err(fault),
-            None => {
-                let done = self.attempt(request.action, &account, &mut end, &mut response).await;
-                done.map_err(NlFault::from)
-            }
+        let fault = fault.or_else(|| is_for_agents.then(for_agents));
+        let done = if let Some(fault) = fault {
+            Err(fault)
+        } else {
+            let done = self.attempt(request.action, &account, &mut end, &mut response).await;
+            done.map_err(NlFault::from)
         };
         if let Err(fault) = done {
             fail(&mut response, &fault);
