@@ -1,8 +1,7 @@
 //! The same message twice is done once (C-05).
 //!
 //! What was answered is kept for some minutes and given again to the same agent with the same
-//! message; the same id with anything else is refused. Ids are each agent's own: what another one's messages are called
-//! is nothing to it. A copy that comes while the first is being
+//! message; the same id with anything else is refused. A copy that comes while the first is being
 //! done waits for its answer, and is done in its place if the first comes to none. That a message was begun is in the
 //! store before it is done: after a restart, and at another broker of the store, the same one is refused, since what it
 //! came to is not known there.
@@ -142,7 +141,6 @@ impl Replays {
         id: &str,
         print: Fingerprint,
     ) -> Result<(Turn<'_>, Noting), NlFault> {
-        let id = &of_sender(&print, id);
         loop {
             let mut progress = match self.look(id, print.clone(), Instant::now())? {
                 Ok(first) => {
@@ -259,11 +257,6 @@ async fn begin(store: &Store, message: &BegunMessage) -> Result<(), NlFault> {
     }
 }
 
-/// What a message is known by here: each agent has names of its own for what it sends.
-fn of_sender(print: &Fingerprint, id: &str) -> String {
-    format!("{}\n{id}", print.instance)
-}
-
 /// What a message is called in the store.
 fn name_of(id: &str) -> String {
     HEXLOWER.encode(&Sha256::digest(id))
@@ -373,7 +366,7 @@ mod tests {
         let Ok(Turn::First(none)) = replays.enter("none", print()).await else { panic!("seen") };
         let turn = none.turn.clone();
         drop(none);
-        replays.store.forget_message(&name_of(&of_sender(&print(), "none")), &turn).await.unwrap();
+        replays.store.forget_message(&name_of("none"), &turn).await.unwrap();
         let again = Replays::of(replays.store.clone());
         let code = async |id: &str, print| {
             let turn = again.enter(id, print).await;
@@ -388,7 +381,7 @@ mod tests {
         // Once they count no longer the id is free, whether or not they were looked for meanwhile.
         let later = Timestamp::now() + ON_DISK + SignedDuration::from_secs(2);
         let begun_by = |turn: &str| BegunMessage {
-            name: name_of(&of_sender(&print(), "done")),
+            name: name_of("done"),
             instance: "b".to_owned(),
             digest: "d".to_owned(),
             broker: "another".to_owned(),
@@ -404,21 +397,6 @@ mod tests {
         assert_eq!(code("done", other).await.unwrap_err().0, Code::MessageReplayed);
         assert_eq!(code("none", print()).await, Ok(()));
         drop(begun);
-    }
-
-    /// What somebody else calls its messages is none of its business, nor a way to keep it from sending them.
-    #[tokio::test]
-    async fn each_agent_has_ids_of_its_own() {
-        let (replays, _folder) = replays().await;
-        done(&replays, "one", 10).await;
-        let other = Fingerprint { instance: "b".to_owned(), digest: [1; 32] };
-        assert!(matches!(replays.enter("one", other.clone()).await, Ok(Turn::First(_))));
-        let again = Replays::of(replays.store.clone());
-        let other = Fingerprint { instance: "c".to_owned(), ..other };
-        assert!(matches!(again.enter("one", other).await, Ok(Turn::First(_))));
-        let changed = Fingerprint { digest: [2; 32], ..print() };
-        let refused = replays.enter("one", changed).await.map(drop).unwrap_err();
-        assert_eq!(refused.code(), Code::MessageReplayed);
     }
 
     #[tokio::test]
