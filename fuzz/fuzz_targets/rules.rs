@@ -26,7 +26,7 @@ fuzz_target!(|texts: (&str, &str)| {
             path: path.to_owned(),
             ..RequestFacts::default()
         };
-        let _ = rule.looks_into(&authority.host, &request);
+        let _ = rule.looks_into(&authority, &request);
         let words = rule.deciding_words(Scheme::Https, &authority, &request);
         assert!(words.starts_with("allow ") || words == "to api.test", "{words}");
     }
