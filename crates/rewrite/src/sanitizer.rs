@@ -8,6 +8,7 @@
 //! Source: reference/nl.md, 13.2.
 
 mod forms;
+mod packed;
 mod screen;
 mod view;
 
@@ -17,6 +18,7 @@ use zeroize::Zeroizing;
 
 use self::{
     forms::{Form, Sought},
+    packed::Unpacker,
     screen::{EscapeScreen, Escapes, Screen, Seams, Sequences, Suspects, Suspicion},
     view::{Escaping, Room, View, as_read, thinned, without_strings},
 };
@@ -79,6 +81,8 @@ struct Desk {
     thinned: [Room; 2],
     strings: Room,
     read: Room,
+    /// Where something packed seems to begin.
+    packed: Vec<usize>,
     found: Vec<Finding>,
 }
 
@@ -117,33 +121,66 @@ impl Sanitizer {
         if self.exact.set.is_empty() && self.bare.set.is_empty() {
             return Vec::new();
         }
-        // Separators and escapes make a form several times as long.
-        let longest = self.exact.set.longest().max(self.bare.set.longest());
-        let overlap = (longest * 4).clamp(256, MAX_SEGMENT / 2);
+        self.find_in(text, &mut undone, &mut desk);
+        self.find_packed(text, &mut undone, &mut desk);
+        merged(desk.found)
+    }
+
+    fn find_in(&self, text: &[u8], undone: &mut [Room], desk: &mut Desk) {
+        let overlap = self.overlap();
         let length = (overlap * 8).clamp(SEGMENT, MAX_SEGMENT);
         let mut start = 0;
         loop {
             let end = text.len().min(start + length);
             let segment = &text[start..end];
-            let from = desk.found.len();
-            self.find_in_segment(segment, &mut undone, &mut desk);
+            let (from, packed_from) = (desk.found.len(), desk.packed.len());
+            self.find_in_segment(segment, undone, desk);
             for finding in &mut desk.found[from..] {
                 finding.range = finding.range.start + start..finding.range.end + start;
             }
+            desk.packed[packed_from..].iter_mut().for_each(|place| *place += start);
             if end == text.len() {
                 break;
             }
             start = end - overlap;
         }
-        merged(desk.found)
+    }
+
+    /// What is packed, of which all is taken out if a value is in it.
+    fn find_packed(&self, text: &[u8], undone: &mut [Room], desk: &mut Desk) {
+        let mut places = std::mem::take(&mut desk.packed);
+        places.sort_unstable();
+        places.dedup();
+        let mut unpacker = None;
+        for place in places {
+            let unpacker = unpacker.get_or_insert_with(|| Unpacker::of(text));
+            let Some(unpacked) = unpacker.unpack(text, place) else { continue };
+            let from = desk.found.len();
+            self.find_in(unpacked.bytes, undone, desk);
+            for finding in &mut desk.found[from..] {
+                (finding.range, finding.form) = (unpacked.range.clone(), unpacked.form);
+            }
+            // What is packed once more is not looked into.
+            desk.packed.clear();
+        }
+    }
+
+    /// How far what is looked at in one go reaches back: separators and escapes make a form several times as long.
+    fn overlap(&self) -> usize {
+        (self.longest() * 4).clamp(256, MAX_SEGMENT / 2)
+    }
+
+    fn longest(&self) -> usize {
+        self.exact.set.longest().max(self.bare.set.longest())
     }
 
     fn find_in_segment(&self, segment: &[u8], undone: &mut [Room], desk: &mut Desk) {
         self.find_as_it_stands(segment, undone, desk);
         let mut room = std::mem::take(&mut desk.read);
         if let Some(read) = as_read(segment, &mut room) {
-            let from = desk.found.len();
+            let (from, packed) = (desk.found.len(), desk.packed.len());
             self.find_as_it_stands(read.bytes(), undone, desk);
+            desk.packed.truncate(packed);
             for finding in &mut desk.found[from..] {
                 finding.range = read.original(finding.range.clone());
             }
@@ -154,6 +191,7 @@ impl Sanitizer {
     fn find_as_it_stands(&self, segment: &[u8], undone: &mut [Room], desk: &mut Desk) {
         let whole = View::whole(segment);
         let suspects = self.suspects(segment, &mut desk.residue);
+        desk.packed.extend(suspects.packed(segment));
         if suspects.exact_everywhere {
             self.search(&whole, &self.exact, None, &mut desk.found);
         } else {

@@ -18,7 +18,10 @@ pub(super) use self::{
     escapes::{EscapeScreen, Escapes, Suspicion},
     seams::Seams,
 };
-use super::view::{self, Room};
+use super::{
+    packed,
+    view::{self, Room},
+};
 use crate::patterns::{Bitmap, PatternSet, first_word, word};
 
 /// Patterns of the text as it stands that leave less are looked for in all of it: they'd be suspected everywhere.
@@ -57,6 +60,8 @@ pub(super) struct Suspects {
     /// All of the text is to be looked at as it stands.
     pub(super) exact_everywhere: bool,
     pub(super) sequences: Sequences,
+    /// Where the strides begin in which something packed may.
+    pub(super) packed: Vec<usize>,
 }
 
 /// The terminal's sequences that stand in a text as such.
@@ -109,7 +114,8 @@ impl Screen {
             }
         }
         let exact_everywhere = self.has_short || residue.is_cut;
-        Suspects { parts, exact_everywhere, sequences: residue.sequences }
+        let Residue { sequences, packed, .. } = residue;
+        Suspects { parts, exact_everywhere, sequences, packed }
     }
 }
 
@@ -117,8 +123,22 @@ impl Suspects {
     /// Without a screen, all of it.
     pub(super) fn all_of(text: &[u8]) -> Self {
         let parts = iter::once(0..text.len()).collect();
-        Self { parts, exact_everywhere: false, sequences: Sequences::Strings }
+        let strides = text.chunks(STRIDE).zip((0..).step_by(STRIDE));
+        let packed = strides.filter(|(stride, _)| has_hint(stride)).map(|(_, at)| at).collect();
+        Self { parts, exact_everywhere: false, sequences: Sequences::Strings, packed }
     }
+
+    /// Where something packed seems to begin.
+    pub(super) fn packed(&self, text: &[u8]) -> impl Iterator<Item = usize> {
+        // One that begins with the last byte of a stride is told in the next.
+        let places = |at: &usize| at.saturating_sub(1)..text.len().min(at + STRIDE);
+        self.packed.iter().flat_map(places).filter(|at| packed::begins(&text[*at..]))
+    }
+}
+
+fn has_hint(stride: &[u8]) -> bool {
+    let (pairs, _) = stride.as_chunks();
+    pairs.iter().any(|pair| PAIRS[usize::from(u16::from_le_bytes(*pair))].is_hint != 0)
 }
 
 impl Beginnings {
@@ -149,6 +169,8 @@ struct Residue<'a> {
     begun: Vec<usize>,
     /// What was left out.
     sequences: Sequences,
+    /// Where the strides begin in which something packed may.
+    packed: Vec<usize>,
 }
 
 /// A place in the text, and how many bytes of the residue come from before it.
@@ -163,13 +185,13 @@ impl<'a> Residue<'a> {
         let room = view::make_filled_room(room, text.len() + ROOM);
         let mut marks = Vec::with_capacity(text.len() / STRIDE + 1);
         let mut mark = Mark { there: 0, here: 0 };
-        let mut begun = Vec::new();
+        let (mut begun, mut packed) = (Vec::new(), Vec::new());
         let mut sequences = Sequences::None;
         let mut is_cut = false;
         loop {
             let rest = &text[mark.there..];
             let shown = memchr(ESC, rest).unwrap_or(rest.len());
-            mark.squeeze(&rest[..shown], room, &mut marks);
+            mark.squeeze(&rest[..shown], room, &mut marks, &mut packed);
             let sequence = &rest[shown..];
             if sequence.is_empty() {
                 break;
@@ -187,7 +209,8 @@ impl<'a> Residue<'a> {
             }
             mark.there += length;
         }
-        Self { bytes: &room[..mark.here], marks, end: text.len(), is_cut, begun, sequences }
+        let (bytes, end) = (&room[..mark.here], text.len());
+        Self { bytes, marks, end, is_cut, begun, sequences, packed }
     }
 
     /// The stretch of the text with the byte at `here`, at least as many bytes of the residue before it as the first number
@@ -204,32 +227,52 @@ impl<'a> Residue<'a> {
 
 impl Mark {
     /// Moves over this, which has no sequence of a terminal.
-    fn squeeze(&mut self, mut shown: &[u8], room: &mut [u8], marks: &mut Vec<Self>) {
+    fn squeeze(
+        &mut self,
+        mut shown: &[u8],
+        room: &mut [u8],
+        marks: &mut Vec<Self>,
+        packed: &mut Vec<usize>,
+    ) {
         while let Some(first) = shown.first() {
             if may_begin(*first) {
                 marks.push(*self);
             }
             let room = &mut room[self.here..];
-            let done = if let Some((block, rest)) = shown.split_first_chunk::<STRIDE>() {
-                self.here += squeezed(block, room.first_chunk_mut().expect("more than a stride"));
+            let room = room.first_chunk_mut().expect("more than a stride");
+            let (squeezed, done) = if let Some((block, rest)) = shown.split_first_chunk::<STRIDE>()
+            {
                 shown = rest;
-                STRIDE
+                (squeezed(block, room), STRIDE)
             } else {
-                self.here += squeezed(shown, room.first_chunk_mut().expect("more than a stride"));
-                std::mem::take(&mut shown).len()
+                (squeezed(shown, room), std::mem::take(&mut shown).len())
             };
+            if squeezed.has_hint {
+                packed.push(self.there);
+            }
+            self.here += squeezed.length;
             self.there += done;
         }
     }
 }
 
-/// Puts the residue of at most a stride at the beginning of `room`, and gives its length.
+/// What came of a stride.
+struct Squeezed {
+    /// Of its residue.
+    length: usize,
+    /// Something packed may begin in it.
+    has_hint: bool,
+}
+
+/// Puts the residue of at most a stride at the beginning of `room`.
 #[inline]
-fn squeezed(block: &[u8], room: &mut [u8; ROOM]) -> usize {
-    let mut length = 0;
+fn squeezed(block: &[u8], room: &mut [u8; ROOM]) -> Squeezed {
+    let (mut length, mut hints) = (0, 0);
     let (pairs, rest) = block.as_chunks();
     for pair in pairs {
-        let Pair { residue, length: more } = PAIRS[usize::from(u16::from_le_bytes(*pair))];
+        let pair = PAIRS[usize::from(u16::from_le_bytes(*pair))];
+        let Pair { residue, length: more, is_hint } = pair;
+        hints |= is_hint;
         // Without a branch: what goes comes too irregularly to be foreseen.
         let at = length % STRIDE;
         room[at..at + 2].copy_from_slice(&residue);
@@ -239,7 +282,7 @@ fn squeezed(block: &[u8], room: &mut [u8; ROOM]) -> usize {
         room[length % STRIDE] = RESIDUE[usize::from(*last)];
         length += usize::from(RESIDUE[usize::from(*last)] != 0);
     }
-    length
+    Squeezed { length, has_hint: hints != 0 }
 }
 
 /// Whether a part may begin with this: not behind what an `x` takes back in a view, nor in a character.
@@ -290,11 +333,13 @@ const fn residues() -> [u8; 256] {
     residues
 }
 
-/// What stays of two bytes.
+/// What stays of two bytes, and whether something packed may begin with them; four bytes, which are read at once.
 #[derive(Clone, Copy)]
+#[repr(align(4))]
 struct Pair {
     residue: [u8; 2],
     length: u8,
+    is_hint: u8,
 }
 
 /// The same as `RESIDUE`, for every two bytes, the first of them the lower.
@@ -302,12 +347,15 @@ static PAIRS: [Pair; 1 << 16] = pairs();
 
 #[expect(clippy::large_stack_arrays, reason = "it is on no stack but the compiler's")]
 const fn pairs() -> [Pair; 1 << 16] {
-    let mut pairs = [Pair { residue: [0; 2], length: 0 }; 1 << 16];
+    let mut pairs = [Pair { residue: [0; 2], length: 0, is_hint: 0 }; 1 << 16];
     let mut at = 0;
     while at < pairs.len() {
+        #[expect(clippy::cast_possible_truncation, reason = "each is below 256")]
+        let is_hint = packed::is_hint((at & 0xff) as u8, (at >> 8) as u8) as u8;
         let (first, second) = (RESIDUES[at & 0xff], RESIDUES[at >> 8]);
         let residue = if first == 0 { [second, 0] } else { [first, second] };
-        pairs[at] = Pair { residue, length: (first != 0) as u8 + (second != 0) as u8 };
+        let length = (first != 0) as u8 + (second != 0) as u8;
+        pairs[at] = Pair { residue, length, is_hint };
         at += 1;
     }
     pairs

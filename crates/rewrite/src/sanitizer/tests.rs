@@ -1,6 +1,12 @@
 //! Each form of reference/nl.md, 13.2, and each probe of section 12 that got past the reference.
 
+use std::io::Write as _;
+
 use data_encoding::{BASE32, BASE64, BASE64_NOPAD, BASE64URL, HEXLOWER, HEXUPPER};
+use flate2::{
+    Compression, GzBuilder,
+    write::{GzEncoder, ZlibEncoder},
+};
 use proptest::{collection::vec, prelude::*, sample::select};
 
 use super::*;
@@ -73,6 +79,92 @@ fn what_got_past_the_reference_is_found() {
         let cleaned = clean(&around);
         assert!(cleaned.contains('['), "{name}: {cleaned}");
         assert!(!cleaned.contains("lue+42") && cleaned.len() < 20, "{name}: {cleaned}");
+    }
+}
+
+fn gzip(text: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(text).unwrap();
+    encoder.finish().unwrap()
+}
+
+fn zlib(text: &[u8], level: u32) -> Vec<u8> {
+    let mut encoder = ZlibEncoder::new(Vec::new(), Compression::new(level));
+    encoder.write_all(text).unwrap();
+    encoder.finish().unwrap()
+}
+
+#[test]
+fn what_is_compressed_is_looked_into_and_taken_out_whole() {
+    let around = |text: &[u8]| [&b"words before it "[..], text, b" and after it"].concat();
+    let long = [&b"and so on, ".repeat(500)[..], VALUE, &b", and so on".repeat(500)].concat();
+    let mut named = GzBuilder::new().filename("a-long-name".repeat(20)).comment("why");
+    named = named.extra(vec![7; 300]);
+    let mut named = named.write(Vec::new(), Compression::best());
+    named.write_all(VALUE).unwrap();
+    let packed = [
+        gzip(VALUE),
+        gzip(&around(VALUE)),
+        gzip(&long),
+        gzip(BASE64.encode(&around(VALUE)).as_bytes()),
+        [gzip(b"nothing"), gzip(VALUE)].concat(),
+        named.finish().unwrap(),
+        zlib(VALUE, 0),
+        zlib(VALUE, 1),
+        zlib(&around(VALUE), 5),
+        zlib(&long, 6),
+        zlib(&long, 9),
+    ];
+    for (number, packed) in packed.iter().enumerate() {
+        let base64 = BASE64.encode(packed);
+        let hex = HEXLOWER.encode(packed);
+        let cases: [(&str, Vec<u8>); 12] = [
+            ("[P]", packed.clone()),
+            ("[B]", base64.clone().into()),
+            ("[B]", base64.trim_end_matches('=').into()),
+            ("[B]", BASE64URL.encode(packed).into()),
+            ("[B]", wrapped(&base64, 60, "\n")),
+            ("[B]", wrapped(&base64, 76, "\r\n  ")),
+            ("[B]", wrapped(&base64, 60, "\\n")),
+            ("[H]", hex.clone().into()),
+            ("[H]", HEXUPPER.encode(packed).into()),
+            ("[H]", wrapped(&hex, 60, "\n")),
+            ("[H]", wrapped(&hex, 2, " ")),
+            ("[H]", wrapped(&hex, 2, "\\x")),
+        ];
+        for (at, (marker, text)) in cases.iter().enumerate() {
+            let before = ["", "\"", "a = \"", "data:;base64,"][(number + at) % 4];
+            let text = [before.as_bytes(), text, b"\" b"].concat();
+            assert_eq!(clean(&text), format!("{before}{marker}\" b"), "{number}, {at}");
+        }
+    }
+    // Where nothing is in it, it stays.
+    for text in [gzip(b"nothing"), BASE64.encode(&zlib(&b"nothing".repeat(99), 6)).into()] {
+        assert!(Sanitizer::new([VALUE]).find(&text).is_empty());
+    }
+}
+
+/// Wherever it stands, also across what is looked at in one go, and where all of a text is suspect.
+#[test]
+fn what_is_compressed_is_found_at_any_place() {
+    let blob = BASE64.encode(&gzip(&[&b"0123456789abcdef".repeat(3000)[..], VALUE].concat()));
+    let sanitizers = [Sanitizer::new([VALUE]), Sanitizer::new([VALUE, b"1.2."])];
+    for start in (0..140).chain([SEGMENT - 300, SEGMENT - 2, SEGMENT - 1, SEGMENT + 63]) {
+        let text = [&vec![b'.'; start][..], b"\"", blob.as_bytes(), b"\""].concat();
+        for sanitizer in &sanitizers {
+            let found = sanitizer.find(&text);
+            let ranges: Vec<_> = found.iter().map(|finding| finding.range.clone()).collect();
+            assert_eq!(ranges, [start + 1..start + 1 + blob.len()], "{start}");
+        }
+    }
+}
+
+#[test]
+fn a_text_full_of_beginnings_takes_no_longer_than_is_bounded() {
+    let sanitizer = Sanitizer::new([VALUE]);
+    let bomb = gzip(&vec![0; 16 << 20]);
+    for text in [b"eJw".repeat(1 << 16), b"\x1f\x8b\x08\0".repeat(1 << 15), bomb.repeat(20)] {
+        assert!(sanitizer.find(&text).is_empty());
     }
 }
 

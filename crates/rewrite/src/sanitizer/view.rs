@@ -111,7 +111,7 @@ fn runs_back(runs: &[Run], range: Range<usize>) -> Range<usize> {
 }
 
 /// Makes room for so many bytes without ever moving any, which would leave a copy of them behind.
-fn make_room(room: &mut Room, length: usize) {
+pub(super) fn make_room(room: &mut Room, length: usize) {
     if room.capacity() < length {
         *room = Zeroizing::new(Vec::with_capacity(length));
     }

@@ -1,0 +1,434 @@
+//! Looks into what is compressed: gzip and zlib, as they stand, in base64 and in hex.
+//!
+//! Nearly every place where something packed seems to begin is none, and shows it within a few bytes. What is unpacked is
+//! bounded for each and for a text as a whole, so that neither a bomb nor a text full of beginnings costs more than the text
+//! itself by a constant. What is packed twice, or in another way, is not looked into. Source: reference/nl.md, 13.2.
+
+use std::ops::Range;
+
+use flate2::{Decompress, FlushDecompress, Status};
+
+use super::{
+    FoundAs, MIN_SANITIZED,
+    view::{self, Room},
+};
+
+/// The most that is unpacked of one.
+pub(super) const MAX_UNPACKED: usize = 1 << 20;
+/// The most that is unpacked in one text, beside so many times its own length.
+const MAX_IN_TEXT: usize = 8 << 20;
+const TIMES_TEXT: usize = 4;
+/// The most that is read of one: deflate makes hardly anything longer.
+const MAX_PACKED: usize = MAX_UNPACKED + (64 << 10);
+/// As many bytes tell of most that they are none.
+const PROBE: usize = 64;
+const PROBED: usize = 1 << 10;
+/// What a try costs, in bytes that are unpacked.
+const TRY: usize = 4 << 10;
+
+const GZIP: [u8; 3] = [0x1f, 0x8b, 8];
+/// The second bytes of zlib, for each of its levels; the first is `x`.
+const LEVELS: [u8; 4] = [0x01, b'^', 0x9c, 0xda];
+
+/// Something packed, as it begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Packed {
+    written: FoundAs,
+    is_gzip: bool,
+}
+
+/// What was packed.
+pub(super) struct Unpacked<'a> {
+    pub(super) bytes: &'a [u8],
+    /// Where it stood in the text.
+    pub(super) range: Range<usize>,
+    pub(super) form: FoundAs,
+}
+
+/// Unpacks what stands in one text.
+pub(super) struct Unpacker {
+    inflate: Decompress,
+    data: Room,
+    unpacked: Room,
+    left: usize,
+}
+
+/// Whether something packed may begin with this pair of bytes, or one byte before it.
+pub(super) const fn is_hint(first: u8, second: u8) -> bool {
+    match (first, second) {
+        // As it stands.
+        (0x1f, 0x8b) | (0x8b, 8) | (b'x', 0x01 | b'^' | 0x9c | 0xda) => true,
+        (0x01 | b'^' | 0x9c | 0xda, _) => true,
+        // In base64.
+        (b'H', b'4') | (b'4', b's') | (b'e', b'A' | b'F' | b'J' | b'N') => true,
+        (b'A', b'E'..=b'H') | (b'F', b'4'..=b'7') => true,
+        (b'J', b'w'..=b'z') | (b'N', b'o'..=b'r') => true,
+        // In hex, its bytes together or apart.
+        (b'1', b'f' | b'F') | (b'f' | b'F', b'8' | b'\\') | (b'8', b'b' | b'B') => true,
+        (b'7', b'8') | (b'8', b'0' | b'5' | b'9' | b'd' | b'D' | b'\\') => true,
+        (b'0', b'1') | (b'5', b'e' | b'E') | (b'9', b'c' | b'C') | (b'd' | b'D', b'a' | b'A') => {
+            true
+        }
+        _ => false,
+    }
+}
+
+/// Whether something packed seems to begin here.
+pub(super) fn begins(text: &[u8]) -> bool {
+    Packed::at(text).is_some()
+}
+
+impl Packed {
+    /// What this text begins with.
+    fn at(text: &[u8]) -> Option<Self> {
+        let (written, is_gzip) = match text {
+            [0x1f, 0x8b, 8, ..] => (FoundAs::Plain, true),
+            [b'x', level, ..] if LEVELS.contains(level) => (FoundAs::Plain, false),
+            [b'H', b'4', b's', b'I', ..] => (FoundAs::Base64, true),
+            [b'e', b'A', b'E'..=b'H', ..]
+            | [b'e', b'F', b'4'..=b'7', ..]
+            | [b'e', b'J', b'w'..=b'z', ..]
+            | [b'e', b'N', b'o'..=b'r', ..] => (FoundAs::Base64, false),
+            [b'1', b'f' | b'F', ..] => (FoundAs::Hex, true),
+            [b'7', b'8', ..] => (FoundAs::Hex, false),
+            _ => return None,
+        };
+        if written == FoundAs::Hex {
+            let mut first = [0; 3];
+            let read = Digits::of(FoundAs::Hex, text).read(&mut first.iter_mut());
+            let fits = if is_gzip { first == GZIP } else { LEVELS.contains(&first[1]) };
+            if read < first.len() || !fits {
+                return None;
+            }
+        }
+        Some(Self { written, is_gzip })
+    }
+
+    /// Where what is deflated begins in these bytes; nothing where their head does not end.
+    fn head(self, data: &[u8]) -> Option<usize> {
+        if self.is_gzip { gzip_head(data) } else { Some(2) }
+    }
+
+    /// What follows that: a checksum, and for gzip a length.
+    fn tail(self) -> usize {
+        if self.is_gzip { 8 } else { 4 }
+    }
+}
+
+/// RFC 1952, section 2.3.
+fn gzip_head(data: &[u8]) -> Option<usize> {
+    const CHECKED: u8 = 2;
+    const EXTRA: u8 = 4;
+    const NAMED: u8 = 8;
+    const COMMENTED: u8 = 16;
+    let flags = *data.get(3)?;
+    let mut at = 10;
+    if flags & EXTRA != 0 {
+        let length = data.get(at..at + 2)?;
+        at += 2 + usize::from(u16::from_le_bytes([length[0], length[1]]));
+    }
+    for text in [NAMED, COMMENTED] {
+        if flags & text != 0 {
+            at += data.get(at..)?.iter().position(|byte| *byte == 0)? + 1;
+        }
+    }
+    at += if flags & CHECKED == 0 { 0 } else { 2 };
+    (at < data.len()).then_some(at)
+}
+
+impl Unpacker {
+    pub(super) fn of(text: &[u8]) -> Self {
+        Self {
+            inflate: Decompress::new(false),
+            data: Room::default(),
+            unpacked: Room::default(),
+            left: text.len().saturating_mul(TIMES_TEXT).saturating_add(MAX_IN_TEXT),
+        }
+    }
+
+    /// Unpacks what begins in the text at this place, if something does.
+    pub(super) fn unpack(&mut self, text: &[u8], start: usize) -> Option<Unpacked<'_>> {
+        let rest = text.get(start..)?;
+        let packed = Packed::at(rest)?;
+        self.left = self.left.checked_sub(TRY)?;
+        let probed = self.inflate(packed, rest, PROBE, PROBED);
+        let used = match probed {
+            Inflated::Nothing => return None,
+            Inflated::All(used) => used,
+            Inflated::Some(_) => match self.inflate(packed, rest, MAX_PACKED, MAX_UNPACKED) {
+                Inflated::Nothing => return None,
+                Inflated::All(used) | Inflated::Some(used) => used,
+            },
+        };
+        if self.unpacked.len() < MIN_SANITIZED {
+            return None;
+        }
+        self.left = self.left.saturating_sub(self.unpacked.len());
+        let length = Digits::of(packed.written, rest).end_of(used);
+        Some(Unpacked { bytes: &self.unpacked, range: start..start + length, form: packed.written })
+    }
+
+    /// Unpacks as much as comes of so many bytes.
+    fn inflate(&mut self, packed: Packed, text: &[u8], bytes: usize, most: usize) -> Inflated {
+        let Self { inflate, data, unpacked, .. } = self;
+        let data = if packed.written == FoundAs::Plain {
+            &text[..text.len().min(bytes)]
+        } else {
+            let room = view::make_filled_room(data, bytes.min(text.len()));
+            let read = Digits::of(packed.written, text).read(&mut room.iter_mut());
+            &room[..read]
+        };
+        view::make_room(unpacked, most);
+        unpacked.clear();
+        let all_there = data.len() < bytes;
+        let mut used = 0;
+        loop {
+            let Some(head) = packed.head(&data[used..]) else {
+                // A long name may stand in it.
+                let goes_on = used > 0 || !all_there;
+                return if goes_on { Inflated::Some(used) } else { Inflated::Nothing };
+            };
+            inflate.reset(false);
+            let ended = inflate_all(inflate, &data[used + head..], unpacked, most);
+            used += head + usize::try_from(inflate.total_in()).unwrap_or(usize::MAX);
+            match ended {
+                Ended::Failed if unpacked.len() < MIN_SANITIZED => return Inflated::Nothing,
+                Ended::Failed | Ended::Open => return Inflated::Some(used.min(data.len())),
+                Ended::Whole => {}
+            }
+            used = data.len().min(used + packed.tail());
+            // One may follow the other (RFC 1952, section 2.2).
+            if !packed.is_gzip || !data[used..].starts_with(&GZIP) {
+                let is_all = used < data.len() || all_there;
+                return if is_all { Inflated::All(used) } else { Inflated::Some(used) };
+            }
+        }
+    }
+}
+
+/// What came of an attempt, with the bytes that it took.
+enum Inflated {
+    All(usize),
+    Nothing,
+    /// There may be more than was read, or more of it than there is room for.
+    Some(usize),
+}
+
+enum Ended {
+    Failed,
+    Open,
+    Whole,
+}
+
+/// Appends what comes of `data`, up to `most` in all.
+fn inflate_all(inflate: &mut Decompress, data: &[u8], out: &mut Vec<u8>, most: usize) -> Ended {
+    loop {
+        let (read, written) = (inflate.total_in(), out.len());
+        let taken = usize::try_from(read).unwrap_or(usize::MAX).min(data.len());
+        match inflate.decompress_vec(&data[taken..], out, FlushDecompress::None) {
+            Ok(Status::StreamEnd) => return Ended::Whole,
+            Err(_) => return Ended::Failed,
+            Ok(_) if out.len() >= most => return Ended::Open,
+            Ok(_) if inflate.total_in() == read && out.len() == written => return Ended::Open,
+            Ok(_) => {}
+        }
+    }
+}
+
+/// The bytes that stand in a text, where they are written in digits.
+#[derive(Clone)]
+struct Digits<'t> {
+    text: &'t [u8],
+    at: usize,
+    written: FoundAs,
+}
+
+impl<'t> Digits<'t> {
+    fn of(written: FoundAs, text: &'t [u8]) -> Self {
+        Self { text, at: 0, written }
+    }
+
+    fn bits(&self) -> usize {
+        match self.written {
+            FoundAs::Base64 => 6,
+            FoundAs::Hex => 4,
+            FoundAs::Plain | FoundAs::Percent => 8,
+        }
+    }
+
+    /// Puts the bytes there; gives how many there were.
+    fn read<'r>(mut self, room: &mut impl Iterator<Item = &'r mut u8>) -> usize {
+        let (mut word, mut bits, mut count) = (0_u32, 0, 0);
+        let width = self.bits();
+        while let Some(digit) = self.next() {
+            word = word << width | u32::from(digit);
+            bits += width;
+            if bits >= 8 {
+                bits -= 8;
+                let Some(place) = room.next() else { break };
+                *place = u8::try_from(word >> bits & 0xff).unwrap_or(0);
+                count += 1;
+            }
+        }
+        count
+    }
+
+    /// Where so many bytes end in the text, with the padding behind them.
+    fn end_of(mut self, bytes: usize) -> usize {
+        if self.bits() == 8 {
+            return bytes.min(self.text.len());
+        }
+        let digits = (bytes * 8).div_ceil(self.bits());
+        let all = self.by_ref().take(digits).count();
+        debug_assert!(all <= digits, "no more were asked for");
+        let padding = self.text[self.at..].iter().take(2).take_while(|byte| **byte == b'=').count();
+        self.at + padding
+    }
+
+    fn value(&self, byte: u8) -> Option<u8> {
+        match (self.written, byte) {
+            (FoundAs::Hex, b'0'..=b'9') => Some(byte - b'0'),
+            (FoundAs::Hex, b'a'..=b'f') => Some(byte - b'a' + 10),
+            (FoundAs::Hex, b'A'..=b'F') => Some(byte - b'A' + 10),
+            (FoundAs::Base64, b'A'..=b'Z') => Some(byte - b'A'),
+            (FoundAs::Base64, b'a'..=b'z') => Some(byte - b'a' + 26),
+            (FoundAs::Base64, b'0'..=b'9') => Some(byte - b'0' + 52),
+            (FoundAs::Base64, b'+' | b'-') => Some(62),
+            (FoundAs::Base64, b'/' | b'_') => Some(63),
+            (FoundAs::Plain | FoundAs::Percent, byte) => Some(byte),
+            _ => None,
+        }
+    }
+
+    /// How many bytes stand between two digits here: white space, line ends as strings of JSON have them, and what stands
+    /// between the bytes of a dump.
+    fn gap(&self) -> usize {
+        let text = &self.text[self.at..];
+        let slashes = text.iter().take_while(|byte| **byte == b'\\').count();
+        match (text.first(), text.get(slashes), self.written) {
+            (Some(b' ' | b'\t' | b'\r' | b'\n'), ..) => 1,
+            (Some(b'\\'), Some(b'n' | b'r' | b't'), _) => slashes + 1,
+            (Some(b'\\'), Some(b'/'), FoundAs::Base64) => slashes,
+            (Some(b'\\'), Some(b'x'), FoundAs::Hex) => slashes + 1,
+            (Some(b':' | b',' | b'-'), _, FoundAs::Hex) => 1,
+            _ => 0,
+        }
+    }
+}
+
+impl Iterator for Digits<'_> {
+    type Item = u8;
+
+    fn next(&mut self) -> Option<u8> {
+        loop {
+            let byte = *self.text.get(self.at)?;
+            if let Some(value) = self.value(byte) {
+                self.at += 1;
+                return Some(value);
+            }
+            let gap = self.gap();
+            if gap == 0 {
+                return None;
+            }
+            self.at += gap;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use data_encoding::{BASE64, HEXLOWER};
+    use flate2::{
+        Compression,
+        write::{GzEncoder, ZlibEncoder},
+    };
+
+    use super::*;
+
+    fn gzip(text: &[u8]) -> Vec<u8> {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+        encoder.write_all(text).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    fn zlib(text: &[u8], level: u32) -> Vec<u8> {
+        let mut encoder = ZlibEncoder::new(Vec::new(), Compression::new(level));
+        encoder.write_all(text).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    fn unpacked(text: &[u8], start: usize) -> Option<(Vec<u8>, Range<usize>)> {
+        let mut unpacker = Unpacker::of(text);
+        let unpacked = unpacker.unpack(text, start)?;
+        Some((unpacked.bytes.to_vec(), unpacked.range))
+    }
+
+    #[test]
+    fn what_is_packed_ends_where_it_does() {
+        let words = "what is packed, and long enough to be packed at all. ".repeat(40);
+        for text in [&b"some words"[..], words.as_bytes()] {
+            let packed = [gzip(text), zlib(text, 0), zlib(text, 1), zlib(text, 6), zlib(text, 9)];
+            for packed in packed {
+                for written in
+                    [packed.clone(), BASE64.encode(&packed).into(), HEXLOWER.encode(&packed).into()]
+                {
+                    let around = [b"<<", &written[..], b">>"].concat();
+                    let found = unpacked(&around, 2);
+                    assert_eq!(found, Some((text.to_vec(), 2..2 + written.len())));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_beginning_is_hinted_at() {
+        let packed = [
+            gzip(b"words"),
+            zlib(b"words", 0),
+            zlib(b"words", 1),
+            zlib(b"words", 6),
+            zlib(b"words", 9),
+        ];
+        let apart =
+            |packed: &Vec<u8>| packed.iter().map(|byte| format!("{byte:02X} ")).collect::<String>();
+        for packed in packed {
+            let texts = [
+                packed.clone(),
+                BASE64.encode(&packed).into(),
+                HEXLOWER.encode(&packed).into(),
+                apart(&packed).into(),
+                apart(&packed).replace(' ', "\\x").into(),
+            ];
+            for text in texts {
+                assert!(Packed::at(&text).is_some());
+                let is_hint = |pair: &[u8]| super::is_hint(pair[0], pair[1]);
+                let beginning = &text[..6];
+                assert!(beginning.chunks_exact(2).any(is_hint), "{beginning:?}");
+                assert!(beginning[1..].chunks_exact(2).any(is_hint), "{beginning:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_bomb_is_unpacked_to_a_bound_and_only_so_many_are() {
+        let bomb = gzip(&vec![0; MAX_UNPACKED * 4]);
+        let text = bomb.repeat(40);
+        let mut unpacker = Unpacker::of(&text);
+        let mut all = 0;
+        for start in (0..text.len()).step_by(bomb.len()) {
+            let Some(unpacked) = unpacker.unpack(&text, start) else { break };
+            assert!(unpacked.bytes.len() <= MAX_UNPACKED);
+            all += unpacked.bytes.len();
+        }
+        assert!(all <= MAX_IN_TEXT + TIMES_TEXT * text.len() + MAX_UNPACKED, "{all}");
+    }
+
+    #[test]
+    fn a_beginning_alone_is_nothing() {
+        for text in [&b"H4sI"[..], b"eJw=", b"\x1f\x8b\x08", b"1f8b08", b"78da", b"x^", b""] {
+            assert_eq!(unpacked(text, 0), None);
+        }
+    }
+}
