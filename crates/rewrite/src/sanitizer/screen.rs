@@ -124,21 +124,30 @@ impl Suspects {
     pub(super) fn all_of(text: &[u8]) -> Self {
         let parts = iter::once(0..text.len()).collect();
         let strides = text.chunks(STRIDE).zip((0..).step_by(STRIDE));
-        let packed = strides.filter(|(stride, _)| has_hint(stride)).map(|(_, at)| at).collect();
+        let packed = strides
+            .filter(|(stride, _)| hints(stride).next().is_some())
+            .map(|(_, at)| at)
+            .collect();
         Self { parts, exact_everywhere: false, sequences: Sequences::Strings, packed }
     }
 
     /// Where something packed seems to begin.
     pub(super) fn packed(&self, text: &[u8]) -> impl Iterator<Item = usize> {
-        // One that begins with the last byte of a stride is told in the next.
-        let places = |at: &usize| at.saturating_sub(1)..text.len().min(at + STRIDE);
-        self.packed.iter().flat_map(places).filter(|at| packed::begins(&text[*at..]))
+        let hinted = self.packed.iter().flat_map(|start| {
+            let stride = &text[*start..text.len().min(start + STRIDE)];
+            hints(stride).map(move |at| start + at)
+        });
+        // Where a hint is, or before it, which may be in the stride before.
+        let places = hinted.flat_map(|at| at.saturating_sub(packed::BEFORE_HINT)..=at);
+        places.filter(|at| packed::begins(&text[*at..]))
     }
 }
 
-fn has_hint(stride: &[u8]) -> bool {
+/// The pairs with which something packed may begin.
+fn hints(stride: &[u8]) -> impl Iterator<Item = usize> {
     let (pairs, _) = stride.as_chunks();
-    pairs.iter().any(|pair| PAIRS[usize::from(u16::from_le_bytes(*pair))].is_hint != 0)
+    let is_hint = |pair: &[u8; 2]| PAIRS[usize::from(u16::from_le_bytes(*pair))].is_hint != 0;
+    (0..).step_by(2).zip(pairs).filter(move |(_, pair)| is_hint(pair)).map(|(at, _)| at)
 }
 
 impl Beginnings {

@@ -147,11 +147,12 @@ fn what_is_compressed_is_looked_into_and_taken_out_whole() {
 /// Wherever it stands, also across what is looked at in one go, and where all of a text is suspect.
 #[test]
 fn what_is_compressed_is_found_at_any_place() {
-    let blob = BASE64.encode(&gzip(&[&b"0123456789abcdef".repeat(3000)[..], VALUE].concat()));
+    let packed = gzip(&[&b"0123456789abcdef".repeat(300)[..], VALUE].concat());
+    let blobs = [BASE64.encode(&packed).into(), wrapped(&HEXLOWER.encode(&packed), 2, " ")];
     let sanitizers = [Sanitizer::new([VALUE]), Sanitizer::new([VALUE, b"1.2."])];
-    for start in (0..140).chain([SEGMENT - 300, SEGMENT - 2, SEGMENT - 1, SEGMENT + 63]) {
-        let text = [&vec![b'.'; start][..], b"\"", blob.as_bytes(), b"\""].concat();
-        for sanitizer in &sanitizers {
+    for start in (0..70).chain([SEGMENT - 300, SEGMENT - 2, SEGMENT - 1, SEGMENT + 63]) {
+        for (blob, sanitizer) in blobs.iter().zip(&sanitizers) {
+            let text = [&vec![b'.'; start][..], b"\"", blob, b"\""].concat();
             let found = sanitizer.find(&text);
             let ranges: Vec<_> = found.iter().map(|finding| finding.range.clone()).collect();
             assert_eq!(ranges, [start + 1..start + 1 + blob.len()], "{start}");
