@@ -13,7 +13,7 @@ use keyless_core::{
     action::{Encoding, OutputEncoding},
     nl_message::Profile,
 };
-use keyless_rewrite::{Finding, FoundAs, MIN_SANITIZED, Sanitizer, merge_findings, redact};
+use keyless_rewrite::{Finding, MIN_SANITIZED, Sanitizer, merge_findings, redact};
 use serde_json::Value;
 use zeroize::Zeroizing;
 
@@ -179,7 +179,7 @@ impl Cleaner {
         let findings = merge_findings(findings);
         let (names, profile, found) = (&self.sought.names, self.profile, &mut self.found);
         redact(text, &findings, |finding| {
-            let encoding = encoding(finding.form);
+            let encoding = Encoding::from(finding.form);
             *found.entry((finding.value, encoding)).or_default() += 1;
             profile.marker(&names[finding.value], encoding)
         })
@@ -204,15 +204,6 @@ pub(crate) async fn clean_outputs(
         (clean, cleaner)
     });
     cleaning.await.map_err(|_| Error::new(Code::SanitizeFailed))
-}
-
-fn encoding(form: FoundAs) -> Encoding {
-    match form {
-        FoundAs::Base64 => Encoding::Base64,
-        FoundAs::Hex => Encoding::Hex,
-        FoundAs::Percent => Encoding::Url,
-        FoundAs::Plain => Encoding::Plain,
-    }
 }
 
 /// One stream's bytes, and where each stretch of them stands among those of both.

@@ -527,6 +527,7 @@ mod tests {
             sent: 1,
             received: 1,
             took: Duration::from_millis(1),
+            redacted: Vec::new(),
         });
         scene.behind_its_back("DROP TRIGGER full");
         broker.pay().await.unwrap();

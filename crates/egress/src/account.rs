@@ -17,6 +17,7 @@ use crate::{
     engine::Flight,
     ports::Finished,
     refusal::{self, Subject},
+    scrub::Taken,
 };
 
 /// One request with its answer, or one tunnel. Tells the broker when the last who holds it is gone.
@@ -28,6 +29,7 @@ pub(crate) struct Account {
     status: AtomicU16,
     sent: AtomicU64,
     received: AtomicU64,
+    taken: Arc<Taken>,
     _flight: Flight,
 }
 
@@ -54,6 +56,7 @@ impl Account {
             status: AtomicU16::new(0),
             sent: AtomicU64::new(0),
             received: AtomicU64::new(0),
+            taken: Arc::default(),
             _flight: engine.take_off(),
         })
     }
@@ -66,6 +69,11 @@ impl Account {
     /// The destination has answered.
     pub(crate) fn answered(&self, status: StatusCode) {
         self.status.store(status.as_u16(), Ordering::Relaxed);
+    }
+
+    /// Where the scrub tells what it takes out of what comes back.
+    pub(crate) fn taken(&self) -> Arc<Taken> {
+        Arc::clone(&self.taken)
     }
 
     /// A body of it was refused on its way.
@@ -98,6 +106,7 @@ impl Drop for Account {
             sent: *self.sent.get_mut(),
             received: *self.received.get_mut(),
             took: self.began.elapsed(),
+            redacted: self.taken.all(),
         });
     }
 }

@@ -44,7 +44,8 @@ pub(crate) async fn carry<A, B>(
     A: AsyncRead + AsyncWrite + Unpin,
     B: AsyncRead + AsyncWrite,
 {
-    let (session, scrub) = (Arc::clone(&ground.session), MessageScrub::new(&ground.table));
+    let session = Arc::clone(&ground.session);
+    let scrub = MessageScrub::new(&ground.table, account.taken());
     let (from_client, to_client) = split(Metered::new(client, Arc::clone(&account)));
     let (from_upstream, to_upstream) = split(upstream);
     let (to_client, to_upstream) = (Line::new(to_client), Line::new(to_upstream));

@@ -68,7 +68,9 @@ pub use crate::limits::Limits;
 /// Access tokens, asked for on the host.
 pub use crate::oauth::{TokenReply, TokenRequest};
 /// What the broker implements.
-pub use crate::ports::{Broker, Event, Finished, Kept, Minted, Recording, Released, RequestInfo};
+pub use crate::ports::{
+    Broker, Event, Finished, Kept, Minted, Recording, Redacted, Released, RequestInfo,
+};
 /// How much one session may ask for.
 pub use crate::quota::Allowance;
 /// One agent's run, as egress sees it.

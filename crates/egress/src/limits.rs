@@ -10,6 +10,15 @@ pub(crate) const CANCEL_TIME: Duration = Duration::from_secs(5);
 /// Connections over the bound that are told so at the same time; of more, nothing but the log hears.
 pub(crate) const FAREWELLS: usize = 64;
 
+/// How much of a body, or of a message, is looked at in every form that a value can be given: 4 MiB. What answers with a value
+/// that it was given does so in a text, and texts are shorter. That look goes at some 450 MB a second and would halve the
+/// speed of long downloads; what comes behind is scrubbed of the forms in which servers echo.
+pub(crate) const MAX_DISGUISED: usize = 4 << 20;
+
+/// The tokens that answers have minted are looked for in every form up to so many bytes, the youngest first: 16 KiB, some ten
+/// JWTs or 400 opaque tokens. What finds them is made anew for each new one, in up to 20 ms for a KiB.
+pub(crate) const MAX_DISGUISED_TOKENS: usize = 16 << 10;
+
 /// What looking for a token costs beside its own length.
 pub(crate) const TOKEN_OVERHEAD: usize = 256;
 

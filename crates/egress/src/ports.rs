@@ -12,6 +12,7 @@ use futures_util::future::BoxFuture;
 use keyless_core::{
     Allowed, Authority, Code, Consent, Error, Held, Location, Permit, Placeholder, SafeText,
     SecretPath, SecretValue, Uptime,
+    action::Encoding,
     audit::{Action, Outcome},
 };
 use zeroize::Zeroizing;
@@ -170,6 +171,19 @@ pub struct Finished {
     pub received: u64,
     /// From the head to the last byte.
     pub took: Duration,
+    /// What was taken out of what came back.
+    pub redacted: Vec<Redacted>,
+}
+
+/// How often a secret's value was taken out of what came back, in one encoding.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Redacted {
+    /// Whose value it is.
+    pub secret: SecretPath,
+    /// How it was written.
+    pub encoding: Encoding,
+    /// How often.
+    pub count: u64,
 }
 
 impl Released {

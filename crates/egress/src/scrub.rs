@@ -1,7 +1,8 @@
 //! The scrub: values that an upstream echoes become placeholders again on the way back.
 //!
-//! Looked for are the values that this session has sent out, to whatever host, in the forms in which a
-//! server would echo them (`keyless_rewrite::scrubber`), in header values, trailers and bodies.
+//! Looked for are the values that this session has sent out, to whatever host, in header values, trailers and bodies: in the
+//! forms in which a server would echo them (`keyless_rewrite::scrubber`), and then, of a body in its first 4 MiB, in every
+//! form that the sanitizer of actions knows (`keyless_rewrite::Marking`). What was taken out is told in the log.
 //! While none was sent, responses pass untouched, but from a host that some secret names they are
 //! watched: a value may go out while an older response still comes. Codings are undone and done again in pieces, with
 //! a flush per frame, so that no event waits. What can't be looked into is refused: an unknown
@@ -14,31 +15,40 @@
 //! still fit together and messages still parse. `ETag` stays, since it names what the server
 //! holds; digests of the body go where the body may change.
 //!
+//! What can't be looked at does not pass: should the look itself fail, the response breaks off (NL-E308).
+//!
 //! Deliberately not here: tokens that a response mints. Follows design.md
 //! section 5 and reference/egress.md, traps 24 and 25 and tests 82 to 86.
 
 mod body;
+mod fields;
+mod layers;
 mod message;
 mod messages;
+mod taken;
 mod values;
 
-use std::sync::Arc;
+use std::{
+    borrow::Cow,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
 
 use bytes::Bytes;
-use http::{
-    HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, header, response::Parts,
-};
+use http::{HeaderMap, Method, Response, StatusCode, header, response::Parts};
 use http_body::Body;
 use http_body_util::BodyExt as _;
 use hyper::ext::ReasonPhrase;
 use keyless_core::{Authority, Code, Error};
+use keyless_rewrite::Tally;
 
-use self::values::{Known, Lengths, Slot};
 pub(crate) use self::{
     body::{ScrubBody, Scrubbing},
     message::MessageScrub,
+    taken::Taken,
     values::ReleasedValues,
 };
+use self::{fields::scrub_fields, taken::Watch, values::Lengths};
 use crate::{
     coding::{Coded, Coding, Recoder},
     media_type::media_type,
@@ -53,7 +63,8 @@ const MAX_AHEAD: usize = 4 << 20;
 const PART_OF_CODED: &str = "it is a part of a coded body";
 const UNKNOWN_CODING: &str = "its coding is unknown";
 
-/// Scrubs a response to a request with `method`. Waits for the body only if that is small.
+/// Scrubs a response to a request with `method`, and tells `taken` of what it takes out. Waits for the body only if that
+/// is small.
 ///
 /// The body must know its exact length where `Content-Length` was given, as hyper's does.
 pub(crate) async fn scrub_response<B>(
@@ -61,6 +72,7 @@ pub(crate) async fn scrub_response<B>(
     route: &Route<'_>,
     method: &Method,
     mut response: Response<B>,
+    taken: &Arc<Taken>,
 ) -> Result<Response<ScrubBody<B>>, Error>
 where
     B: Body<Data = Bytes> + Unpin,
@@ -68,68 +80,105 @@ where
     if !table.names(&route.authority.host) {
         return Ok(response.map(ScrubBody::untouched));
     }
-    let slot = table.released().slot();
-    scrub_whole_head(&slot.known(), &mut response);
+    let watch = Watch { slot: table.released().slot(), taken: Arc::clone(taken) };
+    scrub_whole_head(&watch, &mut response)?;
     let (mut parts, body) = response.into_parts();
     let body = if is_bodiless(method, parts.status) || body.is_end_stream() {
         ScrubBody::untouched(body)
-    } else if slot.known().count() == 0 {
-        watch_body(slot, &mut parts, body).await?
+    } else if watch.slot.known().count() == 0 {
+        watch_body(watch, &mut parts, body).await?
     } else {
-        scrub_body(slot, table.reading(), &mut parts, body).await?
+        scrub_body(watch, table.reading(), &mut parts, body).await?
     };
     Ok(Response::from_parts(parts, body))
 }
 
 /// Scrubs the head of a response from `authority`.
-pub(crate) fn scrub_head<B>(table: &SwapTable, authority: &Authority, response: &mut Response<B>) {
-    if table.names(&authority.host) {
-        scrub_whole_head(&table.released().slot().known(), response);
+pub(crate) fn scrub_head<B>(
+    table: &SwapTable,
+    authority: &Authority,
+    response: &mut Response<B>,
+    taken: &Arc<Taken>,
+) -> Result<(), Error> {
+    if !table.names(&authority.host) {
+        return Ok(());
     }
+    let watch = Watch { slot: table.released().slot(), taken: Arc::clone(taken) };
+    scrub_whole_head(&watch, response)
 }
 
-fn scrub_whole_head<B>(known: &Known, response: &mut Response<B>) {
+fn scrub_whole_head<B>(watch: &Watch, response: &mut Response<B>) -> Result<(), Error> {
     // The server's own words on the status line: nobody needs them, and they could be a value.
     response.extensions_mut().remove::<ReasonPhrase>();
-    scrub_values(known, response.headers_mut());
+    scrub_fields(watch, response.headers_mut())
 }
 
 /// Scrubs the fields of an interim response from `authority`, of which nothing else is passed on.
-pub(crate) fn scrub_headers(table: &SwapTable, authority: &Authority, headers: &mut HeaderMap) {
-    if table.names(&authority.host) {
-        scrub_values(&table.released().slot().known(), headers);
+pub(crate) fn scrub_headers(
+    table: &SwapTable,
+    authority: &Authority,
+    headers: &mut HeaderMap,
+    taken: &Arc<Taken>,
+) -> Result<(), Error> {
+    if !table.names(&authority.host) {
+        return Ok(());
     }
+    let watch = Watch { slot: table.released().slot(), taken: Arc::clone(taken) };
+    scrub_fields(&watch, headers)
+}
+
+/// A whole text without any form of a value.
+fn clean<'t>(watch: &Watch, text: &'t [u8], lengths: Lengths) -> Result<Cow<'t, [u8]>, Error> {
+    let known = watch.slot.known();
+    if known.count() == 0 {
+        return Ok(Cow::Borrowed(text));
+    }
+    let mut tally = Tally::default();
+    let clean = guarded(|| match known.rewriter(lengths).rewrite_and_tell(text, &mut tally) {
+        Cow::Borrowed(text) => known.marking().rewrite(text, lengths, &mut tally),
+        Cow::Owned(text) => {
+            let clean = known.marking().rewrite(&text, lengths, &mut tally);
+            Cow::Owned(clean.into_owned())
+        }
+    })?;
+    watch.taken.note(&known, &mut tally);
+    Ok(clean)
+}
+
+/// What can't be looked at does not pass (NL-E308).
+fn guarded<T>(look: impl FnOnce() -> T) -> Result<T, Error> {
+    catch_unwind(AssertUnwindSafe(look)).map_err(|_| Code::SanitizeFailed.into())
 }
 
 /// While nothing was sent there is nothing to look for, but another request may send something
 /// before this body has ended. Until then it passes as it is.
-async fn watch_body<B>(slot: Arc<Slot>, parts: &mut Parts, body: B) -> Result<ScrubBody<B>, Error>
+async fn watch_body<B>(watch: Watch, parts: &mut Parts, body: B) -> Result<ScrubBody<B>, Error>
 where
     B: Body<Data = Bytes> + Unpin,
 {
     match Coded::of(&parts.headers) {
         Coded::By(coding) if parts.status != StatusCode::PARTIAL_CONTENT => {
-            scrub_coded(slot, parts, body, coding).await
+            scrub_coded(watch, parts, body, coding).await
         }
         Coded::Identity => {
             let declared = body.size_hint().exact().is_some();
             let kept = declared || has_lengths_inside(&parts.headers);
             let lengths = if kept { Lengths::Kept } else { Lengths::Free };
-            let scrubbing = Scrubbing::new(slot, None, lengths).of_messages(&parts.headers);
+            let scrubbing = Scrubbing::new(watch, None, lengths).of_messages(&parts.headers);
             Ok(ScrubBody::changing(body, scrubbing, None))
         }
-        Coded::By(_) => Ok(watched_unread(slot, body, PART_OF_CODED)),
-        Coded::Opaque => Ok(watched_unread(slot, body, UNKNOWN_CODING)),
+        Coded::By(_) => Ok(watched_unread(watch, body, PART_OF_CODED)),
+        Coded::Opaque => Ok(watched_unread(watch, body, UNKNOWN_CODING)),
     }
 }
 
 /// A body that passes until a value is sent out, and breaks off then.
-fn watched_unread<B>(slot: Arc<Slot>, body: B, why: &'static str) -> ScrubBody<B> {
-    ScrubBody::changing(body, Scrubbing::of_unreadable(slot, why), None)
+fn watched_unread<B>(watch: Watch, body: B, why: &'static str) -> ScrubBody<B> {
+    ScrubBody::changing(body, Scrubbing::of_unreadable(watch, why), None)
 }
 
 async fn scrub_body<B>(
-    slot: Arc<Slot>,
+    watch: Watch,
     reading: &Reading,
     parts: &mut Parts,
     mut body: B,
@@ -141,12 +190,12 @@ where
     match Coded::of(&parts.headers) {
         Coded::Identity => {}
         Coded::By(_) if partial => return Err(unreadable(PART_OF_CODED)),
-        Coded::By(coding) => return scrub_coded(slot, parts, body, coding).await,
+        Coded::By(coding) => return scrub_coded(watch, parts, body, coding).await,
         Coded::Opaque => return Err(unreadable(UNKNOWN_CODING)),
     }
     if partial || has_lengths_inside(&parts.headers) {
         remove_digests(&mut parts.headers);
-        let scrubbing = Scrubbing::new(slot, None, Lengths::Kept).of_messages(&parts.headers);
+        let scrubbing = Scrubbing::new(watch, None, Lengths::Kept).of_messages(&parts.headers);
         return Ok(ScrubBody::changing(body, scrubbing, None));
     }
     let short = body.size_hint().exact().filter(|length| *length <= MAX_WHOLE);
@@ -158,13 +207,13 @@ where
         let whole = read(&mut body, reading, &mut gathered, &mut trailers).await?;
         let data = gathered.into_bytes();
         if whole {
-            return Ok(scrub_whole(&slot.known(), parts, held, data, trailers));
+            return scrub_whole(&watch, parts, held, data, trailers);
         }
         begun = held.keep(data);
     }
     parts.headers.remove(header::CONTENT_LENGTH);
     remove_digests(&mut parts.headers);
-    let scrubbing = Scrubbing::new(slot, None, Lengths::Free).of_messages(&parts.headers);
+    let scrubbing = Scrubbing::new(watch, None, Lengths::Free).of_messages(&parts.headers);
     Ok(ScrubBody::changing(body, scrubbing.after(begun), trailers))
 }
 
@@ -194,7 +243,7 @@ where
 /// doesn't use it gets its 502, where the client could only see a body that breaks off. Of an event
 /// stream the head comes at once, since its first event may be far off.
 async fn scrub_coded<B>(
-    slot: Arc<Slot>,
+    watch: Watch,
     parts: &mut Parts,
     body: B,
     coding: Coding,
@@ -208,7 +257,7 @@ where
     let recoder = Recoder::new(coding).map_err(|error| unreadable(body::words(&error)))?;
     let kept = has_lengths_inside(&parts.headers);
     let lengths = if kept { Lengths::Kept } else { Lengths::Free };
-    let scrubbing = Scrubbing::new(slot, Some(recoder), lengths).of_messages(&parts.headers);
+    let scrubbing = Scrubbing::new(watch, Some(recoder), lengths).of_messages(&parts.headers);
     let mut body = ScrubBody::changing(body, scrubbing, None);
     if !kept && !is_event_stream(&parts.headers) {
         let enough = if small { MAX_AHEAD } else { 1 };
@@ -221,41 +270,23 @@ where
 }
 
 fn scrub_whole<B>(
-    known: &Known,
+    watch: &Watch,
     parts: &mut Parts,
     held: Held,
     data: Bytes,
     mut trailers: Option<HeaderMap>,
-) -> ScrubBody<B> {
+) -> Result<ScrubBody<B>, Error> {
     if let Some(trailers) = &mut trailers {
-        scrub_values(known, trailers);
+        scrub_fields(watch, trailers)?;
     }
-    match known.rewriter(Lengths::Free).rewrite(&data) {
-        std::borrow::Cow::Borrowed(_) => ScrubBody::whole(held.keep(data), trailers),
-        std::borrow::Cow::Owned(scrubbed) => {
+    Ok(match clean(watch, &data, Lengths::Free)? {
+        Cow::Borrowed(_) => ScrubBody::whole(held.keep(data), trailers),
+        Cow::Owned(scrubbed) => {
             remove_digests(&mut parts.headers);
             parts.headers.insert(header::CONTENT_LENGTH, scrubbed.len().into());
             ScrubBody::whole(held.keep(scrubbed), trailers)
         }
-    }
-}
-
-/// Scrubs every field of a header or trailer section; one with a value in its *name* goes away.
-fn scrub_values(known: &Known, headers: &mut HeaderMap) {
-    let named: Vec<HeaderName> =
-        headers.keys().filter(|name| known.is_in_name(name)).cloned().collect();
-    for name in named {
-        headers.remove(name);
-    }
-    for value in headers.values_mut() {
-        if let std::borrow::Cow::Owned(scrubbed) =
-            known.rewriter(Lengths::Free).rewrite(value.as_bytes())
-        {
-            // A placeholder is visible ASCII, so this fails only if its surroundings were not
-            // fit for a header before.
-            *value = HeaderValue::from_bytes(&scrubbed).unwrap_or(HeaderValue::from_static(""));
-        }
-    }
+    })
 }
 
 fn remove_digests(headers: &mut HeaderMap) {

@@ -9,9 +9,9 @@
 //!
 //! Base64 broken into lines is found by `wrapped.rs`, from the same forms.
 //!
-//! Deliberately not here: other forms in forms (HTML around JSON), hashes, and compression (bodies are decoded
-//! before they come here). Whoever controls a server can always find a
-//! form that nobody listed; the scrub is for servers that echo, not for accomplices.
+//! Deliberately not here: the forms in which somebody disguises a value (`sanitizer.rs`), for which a text or the beginning
+//! of a stream is looked through afterwards (`sanitized.rs`). Here a response stays as it can be parsed. Whoever controls a
+//! server can always find a form that nobody listed, such as a cipher.
 //! Follows reference/egress.md, traps 13, 24 and 25.
 
 mod html;
@@ -31,7 +31,11 @@ use self::{
     quoted::Quoted,
     symbols::{PADDING, Place},
 };
-use crate::{rewriter::Rewriter, sanitizer::FoundAs, wrapped::Wrapped};
+use crate::{
+    rewriter::{Kinds, Rewriter},
+    sanitizer::FoundAs,
+    wrapped::Wrapped,
+};
 
 const UPPER: &[u8; 16] = b"0123456789ABCDEF";
 const LOWER: &[u8; 16] = b"0123456789abcdef";
@@ -189,9 +193,13 @@ fn scrubber_with<'a>(
     in_lines: impl Fn(&Echo, &str) -> Option<Vec<u8>>,
 ) -> Rewriter {
     let (mut pairs, mut texts, mut markers) = (Vec::new(), Vec::new(), Vec::new());
-    for (value, marker) in secrets {
+    let mut kinds = Kinds { pairs: Vec::new(), wrapped: Vec::new() };
+    for (number, (value, marker)) in secrets.into_iter().enumerate() {
         for mut echo in echoes(value) {
+            let kind = (number, echo.found_as());
+            kinds.pairs.push(kind);
             if let Some(marker) = in_lines(&echo, marker) {
+                kinds.wrapped.push(kind);
                 texts.push(echo.pattern.clone());
                 markers.push(Zeroizing::new(marker));
             }
@@ -199,7 +207,7 @@ fn scrubber_with<'a>(
             pairs.push((core::mem::take(&mut *echo.pattern), replacement));
         }
     }
-    Rewriter::new(pairs).covered().behind(Wrapped::new(&texts, markers))
+    Rewriter::new(pairs).covered().behind(Wrapped::new(&texts, markers)).telling(kinds)
 }
 
 /// A way of writing bytes down.

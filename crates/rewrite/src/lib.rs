@@ -37,7 +37,10 @@ mod rewriter;
 // === The forms in which a server echoes a value ===
 mod encodings;
 // === The forms in which a program gives it away ===
+mod sanitized;
 mod sanitizer;
+// === What was taken out ===
+mod tally;
 // === What a text has that nobody sees ===
 mod invisible;
 
@@ -49,7 +52,11 @@ pub use invisible::{is_ignorable, is_invisible};
 pub use patterns::{PatternId, PatternSet};
 /// Patterns with their replacements, and one pass over one stream.
 pub use rewriter::{RewriteStream, Rewriter};
+/// Values in a text or a stream, in every form, and markers in their place.
+pub use sanitized::{Lengths, Marking, SanitizedStream};
 /// Values in the output of a program, and markers in their place.
 pub use sanitizer::{Finding, FoundAs, MIN_SANITIZED, Sanitizer, merge_findings, redact};
 /// The scanner beneath the rewriter, for callers who decide about each match themselves.
 pub use scanner::{Piece, Scanner};
+/// How often each value was taken out.
+pub use tally::Tally;

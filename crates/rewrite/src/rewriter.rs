@@ -10,8 +10,10 @@ use zeroize::Zeroizing;
 
 use crate::{
     cover::Cover,
-    patterns::PatternSet,
+    patterns::{PatternId, PatternSet},
+    sanitizer::FoundAs,
     scanner::{Piece, Scanner},
+    tally::Tally,
     wrapped::{Passed, Unwrapping, Wrapped},
 };
 
@@ -25,6 +27,14 @@ pub struct Rewriter {
     cover: Cover,
     /// What comes first.
     wrapped: Option<Arc<Wrapped>>,
+    /// What each pattern is, where that is told.
+    kinds: Option<Arc<Kinds>>,
+}
+
+/// Which value each pattern is, and in which form: those of the pairs, and those that line ends cut.
+pub(crate) struct Kinds {
+    pub(crate) pairs: Vec<(usize, FoundAs)>,
+    pub(crate) wrapped: Vec<(usize, FoundAs)>,
 }
 
 struct Pair {
@@ -41,7 +51,7 @@ impl Rewriter {
         };
         let pairs: Arc<[Pair]> = pairs.into_iter().map(wrap).collect();
         let patterns = PatternSet::new(pairs.iter().map(|pair| &*pair.pattern));
-        Self { patterns, pairs, cover: Cover::default(), wrapped: None }
+        Self { patterns, pairs, cover: Cover::default(), wrapped: None, kinds: None }
     }
 
     /// The same for patterns that nobody who sees a stream go through may learn: what is held back
@@ -58,28 +68,57 @@ impl Rewriter {
         Self { wrapped, ..self }
     }
 
+    /// The same, which tells what it has replaced.
+    #[must_use]
+    pub(crate) fn telling(self, kinds: Kinds) -> Self {
+        Self { kinds: Some(Arc::new(kinds)), ..self }
+    }
+
     /// Begins a stream.
     pub fn stream(&self) -> RewriteStream {
         let scanner = Scanner::under(self.cover, &self.patterns);
         let unwrapping = self.wrapped.as_ref().map(Unwrapping::new);
-        RewriteStream { rewriter: self.clone(), unwrapping, scanner, replaced: 0 }
+        let tally = Tally::default();
+        RewriteStream { rewriter: self.clone(), unwrapping, scanner, replaced: 0, tally }
     }
 
     /// Rewrites a whole message at once; borrowed if there was nothing to replace.
     pub fn rewrite<'a>(&self, whole: &'a [u8]) -> Cow<'a, [u8]> {
-        match self.wrapped.as_ref().and_then(|wrapped| wrapped.rewrite(whole)) {
-            Some(text) => Cow::Owned(self.rewrite_lines(&text).into_owned()),
-            None => self.rewrite_lines(whole),
+        self.rewrite_and_tell(whole, &mut Tally::default())
+    }
+
+    /// The same, and counts what a scrubber has replaced.
+    pub fn rewrite_and_tell<'a>(&self, whole: &'a [u8], tally: &mut Tally) -> Cow<'a, [u8]> {
+        let wrapped = self.wrapped.as_ref();
+        match wrapped.and_then(|wrapped| wrapped.rewrite(whole, |id| self.note_wrapped(id, tally)))
+        {
+            Some(text) => Cow::Owned(self.rewrite_lines(&text, tally).into_owned()),
+            None => self.rewrite_lines(whole, tally),
         }
     }
 
-    fn rewrite_lines<'a>(&self, whole: &'a [u8]) -> Cow<'a, [u8]> {
+    fn note(&self, id: PatternId, tally: &mut Tally) {
+        if let Some(kinds) = &self.kinds {
+            let (value, form) = kinds.pairs[id.index()];
+            tally.note_as(value, form);
+        }
+    }
+
+    fn note_wrapped(&self, id: PatternId, tally: &mut Tally) {
+        if let Some(kinds) = &self.kinds {
+            let (value, form) = kinds.wrapped[id.index()];
+            tally.note_as(value, form);
+        }
+    }
+
+    fn rewrite_lines<'a>(&self, whole: &'a [u8], tally: &mut Tally) -> Cow<'a, [u8]> {
         let mut read = 0;
         let mut out: Option<Vec<u8>> = None;
         while let Some((place, id)) = self.patterns.find(whole, read) {
             let out = out.get_or_insert_with(|| Vec::with_capacity(whole.len()));
             out.extend_from_slice(&whole[read..place.start]);
             out.extend_from_slice(&self.pairs[id.index()].replacement);
+            self.note(id, tally);
             read = place.end;
         }
         if let Some(out) = &mut out {
@@ -111,6 +150,7 @@ pub struct RewriteStream {
     unwrapping: Option<Unwrapping>,
     scanner: Scanner,
     replaced: u64,
+    tally: Tally,
 }
 
 /// A part of what comes out.
@@ -152,8 +192,8 @@ impl RewriteStream {
 
     /// Takes the end of the stream and appends what was held back. Another may then begin.
     pub fn finish(&mut self, out: &mut Vec<u8>) {
-        let Self { rewriter, unwrapping, scanner, replaced } = self;
-        let mut line = Line { rewriter, scanner, replaced };
+        let Self { rewriter, unwrapping, scanner, replaced, tally } = self;
+        let mut line = Line { rewriter, scanner, replaced, tally };
         let mut sink = |part: Out<'_>| {
             if let Out::Other(bytes) = part {
                 out.extend_from_slice(bytes);
@@ -166,8 +206,8 @@ impl RewriteStream {
     }
 
     fn pass(&mut self, chunk: &[u8], mut sink: impl FnMut(Out<'_>)) {
-        let Self { rewriter, unwrapping, scanner, replaced } = self;
-        let mut line = Line { rewriter, scanner, replaced };
+        let Self { rewriter, unwrapping, scanner, replaced, tally } = self;
+        let mut line = Line { rewriter, scanner, replaced, tally };
         match unwrapping {
             Some(unwrapping) => {
                 unwrapping.feed(chunk, |passed| line.take(passed, chunk, &mut sink));
@@ -181,6 +221,11 @@ impl RewriteStream {
         self.replaced
     }
 
+    /// What a scrubber's stream has replaced since it was last asked.
+    pub fn tally(&mut self) -> &mut Tally {
+        &mut self.tally
+    }
+
     /// Number of bytes held back now.
     pub fn held(&self) -> usize {
         self.scanner.held() + self.unwrapping.as_ref().map_or(0, Unwrapping::held)
@@ -192,6 +237,7 @@ struct Line<'s> {
     rewriter: &'s Rewriter,
     scanner: &'s mut Scanner,
     replaced: &'s mut u64,
+    tally: &'s mut Tally,
 }
 
 impl Line<'_> {
@@ -199,12 +245,13 @@ impl Line<'_> {
         let (bytes, start) = match passed {
             Passed::Chunk(range) => (&chunk[range.clone()], Some(range.start)),
             Passed::Other(bytes) => (bytes, None),
-            Passed::Marker(bytes) => {
+            Passed::Marker(id, bytes) => {
                 *self.replaced += 1;
+                self.rewriter.note_wrapped(id, self.tally);
                 (bytes, None)
             }
         };
-        let Self { rewriter, scanner, replaced } = self;
+        let Self { rewriter, scanner, replaced, tally } = self;
         scanner.feed(bytes, |piece| match (piece, start) {
             (Piece::Chunk(range), Some(start)) => {
                 sink(Out::Chunk(start + range.start..start + range.end));
@@ -213,18 +260,20 @@ impl Line<'_> {
             (Piece::Held(bytes), _) => sink(Out::Other(bytes)),
             (Piece::Match(id), _) => {
                 **replaced += 1;
+                rewriter.note(id, tally);
                 sink(Out::Other(&rewriter.pairs[id.index()].replacement));
             }
         });
     }
 
     fn finish(self, sink: &mut impl FnMut(Out<'_>)) {
-        let Self { rewriter, scanner, replaced } = self;
+        let Self { rewriter, scanner, replaced, tally } = self;
         scanner.finish(|piece| match piece {
             Piece::Chunk(_) => {}
             Piece::Held(bytes) => sink(Out::Other(bytes)),
             Piece::Match(id) => {
                 *replaced += 1;
+                rewriter.note(id, tally);
                 sink(Out::Other(&rewriter.pairs[id.index()].replacement));
             }
         });

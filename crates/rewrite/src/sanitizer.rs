@@ -166,8 +166,14 @@ impl Sanitizer {
     }
 
     /// How far what is looked at in one go reaches back: separators and escapes make a form several times as long.
-    fn overlap(&self) -> usize {
+    pub(crate) fn overlap(&self) -> usize {
         (self.longest() * 4).clamp(256, MAX_SEGMENT / 2)
+    }
+
+    /// The longest form without anything between its parts: the widest escapes take six bytes for one.
+    pub(crate) fn reach(&self) -> usize {
+        let longest = self.values.iter().map(|value| value.len()).max().unwrap_or(0);
+        self.longest().max(longest * 6)
     }
 
     fn longest(&self) -> usize {

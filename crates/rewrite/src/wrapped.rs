@@ -49,7 +49,7 @@ pub(crate) enum Passed<'a> {
     Chunk(Range<usize>),
     Other(&'a [u8]),
     /// What took the place of a value.
-    Marker(&'a [u8]),
+    Marker(PatternId, &'a [u8]),
 }
 
 impl Wrapped {
@@ -62,13 +62,18 @@ impl Wrapped {
         (!patterns.is_empty()).then(|| Arc::new(Self { patterns, markers }))
     }
 
-    /// The whole text with markers, if there was something to replace.
-    pub(crate) fn rewrite(&self, whole: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
+    /// The whole text with markers, if there was something to replace; `noted` is told of each.
+    pub(crate) fn rewrite(
+        &self,
+        whole: &[u8],
+        mut noted: impl FnMut(PatternId),
+    ) -> Option<Zeroizing<Vec<u8>>> {
         let (mut out, mut found) = (Zeroizing::new(Vec::new()), false);
         self.read(whole, Before::default(), false, |part| match part {
             Part::Plain(range) => out.extend_from_slice(&whole[range]),
             Part::Match(id, range) => {
                 found = true;
+                noted(id);
                 out.extend_from_slice(&self.marker(id, &whole[range]));
             }
         });
@@ -289,7 +294,7 @@ impl Unwrapping {
         let decided = wrapped.read(chunk, self.before, true, |part| match part {
             Part::Plain(range) if range.is_empty() => {}
             Part::Plain(range) => sink(Passed::Chunk(range)),
-            Part::Match(id, range) => sink(Passed::Marker(&wrapped.marker(id, &chunk[range]))),
+            Part::Match(id, range) => sink(Passed::Marker(id, &wrapped.marker(id, &chunk[range]))),
         });
         self.keep(chunk, decided);
     }
@@ -331,7 +336,7 @@ impl Unwrapping {
         let decided = wrapped.read(text, self.before, open, |part| match part {
             Part::Plain(range) if range.is_empty() => {}
             Part::Plain(range) => sink(Passed::Other(&text[range])),
-            Part::Match(id, range) => sink(Passed::Marker(&wrapped.marker(id, &text[range]))),
+            Part::Match(id, range) => sink(Passed::Marker(id, &wrapped.marker(id, &text[range]))),
         });
         self.keep(text, decided);
     }

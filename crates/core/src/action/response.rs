@@ -3,6 +3,7 @@
 use std::fmt;
 
 use jiff::Timestamp;
+use keyless_rewrite::FoundAs;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value};
 
@@ -188,6 +189,17 @@ pub enum Encoding {
     Plain,
     /// Percent escapes.
     Url,
+}
+
+impl From<FoundAs> for Encoding {
+    fn from(form: FoundAs) -> Self {
+        match form {
+            FoundAs::Base64 => Self::Base64,
+            FoundAs::Hex => Self::Hex,
+            FoundAs::Percent => Self::Url,
+            FoundAs::Plain => Self::Plain,
+        }
+    }
 }
 
 impl Status {

@@ -110,7 +110,7 @@ impl Login<'_> {
             let tcp = engine.reach().dialer.dial(&ground.pinned).await?;
             server = Server::meet(&engine.roots(), authority, tcp, patience).await?;
         }
-        let scrub = MessageScrub::new(&ground.table);
+        let scrub = MessageScrub::new(&ground.table, account.taken());
         let hello = Hello { packet: client.packet(), user: client.user() };
         let remarks = match server.log_in(&hello, &password, patience).await {
             Ok(remarks) => remarks,
@@ -134,7 +134,7 @@ impl Login<'_> {
 
     /// Both are logged in: messages pass until one side ends or it may not go on.
     async fn join(&self, ground: Ground, account: Arc<Account>, client: Client, server: Server) {
-        let scrub = MessageScrub::new(&ground.table);
+        let scrub = MessageScrub::new(&ground.table, account.taken());
         let relay = Relay::new(server.into_stream(), scrub);
         tunnel::join(ground, account, client.into_stream(), relay).await;
     }

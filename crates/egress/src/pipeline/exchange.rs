@@ -229,8 +229,9 @@ impl<'a> Exchange<'a> {
     ) -> Result<Response<AnswerBody>, Refused> {
         let route = self.route(connection.version());
         // A small body is read whole here.
+        let (table, taken) = (&self.task.table, hold.account().taken());
         let scrubbing =
-            async { Ok(scrub::scrub_response(&self.task.table, &route, method, response).await?) };
+            async { Ok(scrub::scrub_response(table, &route, method, response, &taken).await?) };
         let scrubbing = pin!(scrubbing);
         let response = hold.during(pin!(connection.during(scrubbing))).await?;
         if scrub::is_bodiless(method, response.status()) {

@@ -26,7 +26,7 @@ pub(super) fn is_understood(version: Version) -> bool {
 /// Passes the interim answers to a request on.
 pub(super) fn forward(task: &Task<'_>, line: &Line) -> impl Fn(StatusCode, &HeaderMap) + use<> {
     let (line, table) = (line.clone(), Arc::clone(&task.table));
-    let authority = task.authority.clone();
+    let (authority, taken) = (task.authority.clone(), task.account.taken());
     move |status, headers| {
         // 101 is an answer, not an interim one.
         if [StatusCode::CONTINUE, StatusCode::SWITCHING_PROTOCOLS].contains(&status) {
@@ -37,8 +37,9 @@ pub(super) fn forward(task: &Task<'_>, line: &Line) -> impl Fn(StatusCode, &Head
         if hop::settle_length(status, &mut headers).is_err() {
             return;
         }
-        scrub::scrub_headers(&table, &authority, &mut headers);
-        line.send(status, headers);
+        if scrub::scrub_headers(&table, &authority, &mut headers, &taken).is_ok() {
+            line.send(status, headers);
+        }
     }
 }
 

@@ -151,11 +151,14 @@ fn put_in(task: &Task<'_>, kept: &[(Kept, &Zeroizing<Vec<u8>>)]) -> Result<(), E
         Some((_, placeholder)) => Some(placeholder.clone()),
         None => table.secret_at(&kept.slot).map(|secret| secret.placeholder.clone()),
     };
-    let placed: Vec<_> =
-        kept.iter().filter_map(|(kept, value)| Some((placeholder(kept)?, *value))).collect();
-    let known: Vec<_> = placed.iter().map(|(name, value)| (name, value.as_slice())).collect();
+    let placed: Vec<_> = kept
+        .iter()
+        .filter_map(|(kept, value)| Some((kept.path(), placeholder(kept)?, *value)))
+        .collect();
+    let known: Vec<_> =
+        placed.iter().map(|(path, name, value)| (*path, name, value.as_slice())).collect();
     // Also where the session has lost its parent by now: its server may show it all the same.
-    table.released().remember_all(&known);
+    table.released().remember_minted(&known);
     if known.len() < kept.len() {
         return Err(Code::Internal.into());
     }

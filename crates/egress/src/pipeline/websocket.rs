@@ -80,7 +80,7 @@ pub(super) async fn open(
     let swap = MessageSwap::new(&task.table, &exchange.route(connection.version()), &path);
     tunnel::record(session, &task.subject.correlation_id, task.authority, "websocket")?;
     hop::strip_response(response.headers_mut());
-    scrub::scrub_head(&task.table, task.authority, &mut response);
+    scrub::scrub_head(&task.table, task.authority, &mut response, &account.taken())?;
     let (ground, upstream) = (task.ground(), TokioIo::new(upstream));
     match opening {
         Opening::Http1(pass) => {

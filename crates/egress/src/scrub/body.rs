@@ -11,12 +11,10 @@ use std::{
 use bytes::Bytes;
 use http::HeaderMap;
 use keyless_core::Error;
-use keyless_rewrite::RewriteStream;
 
 use super::{
-    messages::Messages,
-    scrub_values, unreadable,
-    values::{Lengths, Slot},
+    fields::scrub_fields, guarded, layers::Layers, messages::Messages, taken::Watch, unreadable,
+    values::Lengths,
 };
 use crate::{
     coding::{CodingError, Recoder},
@@ -34,12 +32,8 @@ pub(crate) struct Scrubbing {
     more: bool,
     ended: bool,
     recoder: Option<Recoder>,
-    slot: Arc<Slot>,
-    /// How many values the youngest layer knows.
-    known: usize,
-    /// One after another: a value that was released while this body came gets a layer of its own
-    /// behind the others, since those may hold bytes back.
-    layers: Vec<RewriteStream>,
+    watch: Watch,
+    layers: Layers,
     lengths: Lengths,
     messages: Option<Messages>,
     /// Why nothing may pass once there is something to look for.
@@ -47,16 +41,14 @@ pub(crate) struct Scrubbing {
 }
 
 impl Scrubbing {
-    pub(super) fn new(slot: Arc<Slot>, recoder: Option<Recoder>, lengths: Lengths) -> Self {
-        let known = slot.known();
+    pub(super) fn new(watch: Watch, recoder: Option<Recoder>, lengths: Lengths) -> Self {
         Self {
             input: Bytes::new(),
             more: false,
             ended: false,
             recoder,
-            known: known.count(),
-            layers: Vec::from_iter((known.count() > 0).then(|| known.rewriter(lengths).stream())),
-            slot,
+            layers: Layers::new(watch.slot.known(), lengths, Arc::clone(&watch.taken)),
+            watch,
             lengths,
             messages: None,
             unreadable: None,
@@ -64,8 +56,8 @@ impl Scrubbing {
     }
 
     /// The scrub of a body that can't be looked into: it passes as long as nothing was sent out.
-    pub(super) fn of_unreadable(slot: Arc<Slot>, why: &'static str) -> Self {
-        Self { unreadable: Some(why), ..Self::new(slot, None, Lengths::Kept) }
+    pub(super) fn of_unreadable(watch: Watch, why: &'static str) -> Self {
+        Self { unreadable: Some(why), ..Self::new(watch, None, Lengths::Kept) }
     }
 
     /// The scrub of a body of which this came before.
@@ -78,7 +70,7 @@ impl Scrubbing {
         Self { messages: Messages::of(headers), ..self }
     }
 
-    fn give(&mut self) -> Result<Option<Bytes>, CodingError> {
+    fn give(&mut self) -> Result<Option<Bytes>, Error> {
         while !self.input.is_empty() || self.more {
             let out = self.step()?;
             if !out.is_empty() {
@@ -93,42 +85,39 @@ impl Scrubbing {
     }
 
     /// Scrubs the next piece of input, and gives what it becomes.
-    fn step(&mut self) -> Result<Bytes, CodingError> {
-        let Some(recoder) = &mut self.recoder else {
-            let chunk = core::mem::take(&mut self.input);
-            return Ok(pass_messages(&mut self.messages, &mut self.layers, chunk));
+    fn step(&mut self) -> Result<Bytes, Error> {
+        let Self { input, recoder, watch, layers, messages, .. } = self;
+        let mut pass = |chunk| {
+            guarded(|| {
+                layers.learn(watch.slot.known());
+                pass_messages(messages, layers, chunk)
+            })
         };
+        let Some(recoder) = recoder else { return pass(core::mem::take(input)) };
         let mut plain = Vec::new();
-        self.more = recoder.decode(&mut self.input, &mut plain)?;
-        let scrubbed = pass_messages(&mut self.messages, &mut self.layers, plain.into());
+        self.more = recoder.decode(input, &mut plain).map_err(uncoded)?;
+        let scrubbed = pass(plain.into())?;
         let mut coded = Vec::new();
-        recoder.encode(&scrubbed, &mut coded)?;
+        recoder.encode(&scrubbed, &mut coded).map_err(uncoded)?;
         if self.input.is_empty() && !self.more {
-            recoder.flush(&mut coded)?;
+            recoder.flush(&mut coded).map_err(uncoded)?;
         }
         Ok(coded.into())
     }
 
     /// Gives everything that was held back, through the layers behind, and ends the coding.
-    fn rest(&mut self) -> Result<Bytes, CodingError> {
-        let rest = settle(&mut self.layers);
+    fn rest(&mut self) -> Result<Bytes, Error> {
+        let rest = guarded(|| self.layers.settle())?;
         let Some(recoder) = &mut self.recoder else { return Ok(rest.into()) };
         let mut coded = Vec::new();
-        recoder.encode(&rest, &mut coded)?;
-        recoder.finish(&mut coded)?;
+        recoder.encode(&rest, &mut coded).map_err(uncoded)?;
+        recoder.finish(&mut coded).map_err(uncoded)?;
         Ok(coded.into())
     }
 }
 
 impl Change for Scrubbing {
     fn take(&mut self, data: Bytes) {
-        let known = self.slot.known();
-        if known.count() != self.known {
-            self.known = known.count();
-            // The new one looks for all that they did.
-            self.layers.retain(|layer| layer.held() > 0);
-            self.layers.push(known.rewriter(self.lengths).stream());
-        }
         self.input = data;
     }
 
@@ -137,21 +126,25 @@ impl Change for Scrubbing {
     }
 
     fn poll_give(&mut self, _: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Error>> {
-        if let Some(why) = self.unreadable.filter(|_| self.slot.known().count() > 0) {
+        if let Some(why) = self.unreadable.filter(|_| self.watch.slot.known().count() > 0) {
             return Poll::Ready(Err(unreadable(why)));
         }
-        Poll::Ready(self.give().map_err(|error| unreadable(words(&error))))
+        Poll::Ready(self.give())
     }
 
     fn trailers(&self, trailers: &mut HeaderMap) {
-        scrub_values(&self.slot.known(), trailers);
+        if scrub_fields(&self.watch, trailers).is_err() {
+            trailers.clear();
+        }
     }
 
     fn keeps_length(&self) -> bool {
-        self.lengths == Lengths::Kept
-            && self.recoder.is_none()
-            && self.layers.iter().all(|layer| layer.held() == 0)
+        self.lengths == Lengths::Kept && self.recoder.is_none() && self.layers.is_settled()
     }
+}
+
+fn uncoded(error: CodingError) -> Error {
+    unreadable(words(&error))
 }
 
 pub(super) fn words(error: &CodingError) -> &'static str {
@@ -164,41 +157,18 @@ pub(super) fn words(error: &CodingError) -> &'static str {
 }
 
 /// What `chunk` becomes, with nothing held back at the end of a message.
-fn pass_messages(
-    messages: &mut Option<Messages>,
-    layers: &mut [RewriteStream],
-    mut chunk: Bytes,
-) -> Bytes {
+fn pass_messages(messages: &mut Option<Messages>, layers: &mut Layers, mut chunk: Bytes) -> Bytes {
     let mut out = Vec::new();
     while let Some(end) = messages.as_mut().and_then(|messages| messages.end_in(&chunk)) {
-        out.extend_from_slice(&pass_through(layers, chunk.split_to(end)));
-        out.append(&mut settle(layers));
+        out.extend_from_slice(&layers.pass(chunk.split_to(end)));
+        out.append(&mut layers.settle());
     }
-    let rest = pass_through(layers, chunk);
+    let rest = layers.pass(chunk);
     if out.is_empty() {
         return rest;
     }
     out.extend_from_slice(&rest);
     out.into()
-}
-
-/// What every layer held back, through the layers behind.
-fn settle(layers: &mut [RewriteStream]) -> Vec<u8> {
-    layers.iter_mut().fold(Vec::new(), |rest, layer| {
-        let mut out = Vec::new();
-        layer.feed(&rest, &mut out);
-        layer.finish(&mut out);
-        out
-    })
-}
-
-/// What `chunk` becomes; the chunk itself, without a copy, where nothing is found.
-fn pass_through(layers: &mut [RewriteStream], chunk: Bytes) -> Bytes {
-    layers.iter_mut().fold(chunk, |chunk, layer| {
-        let mut out = Vec::new();
-        let plain = layer.feed_or_slice(&chunk, &mut out);
-        plain.map_or_else(|| out.into(), |range| chunk.slice(range))
-    })
 }
 
 #[cfg(test)]
@@ -212,10 +182,11 @@ mod tests {
     #[test]
     fn a_layer_goes_once_it_holds_nothing_back() {
         let released = ReleasedValues::default();
+        let watch = Watch { slot: released.slot(), taken: Arc::default() };
         let key = SessionKey::from_random([7; 32]);
         let path = SecretPath::parse("team/api/token").unwrap();
         let placeholder = Placeholder::derive(&key, &path, &PlaceholderForm::Default);
-        let mut scrubbing = Scrubbing::new(released.slot(), None, Lengths::Free);
+        let mut scrubbing = Scrubbing::new(watch, None, Lengths::Free);
         let mut come = Vec::new();
         let mut take = |scrubbing: &mut Scrubbing, chunk: &[u8]| {
             scrubbing.take(Bytes::copy_from_slice(chunk));
@@ -225,13 +196,17 @@ mod tests {
         };
         for number in 0..20 {
             let value = format!("value-number-{number:04}");
-            released.remember(&placeholder, value.as_bytes());
+            released.remember(&path, &placeholder, value.as_bytes());
             take(&mut scrubbing, format!("<{value}>").as_bytes());
-            assert!(scrubbing.layers.len() <= 2, "{number}: {}", scrubbing.layers.len());
+            assert!(
+                scrubbing.layers.rewriting() <= 2,
+                "{number}: {}",
+                scrubbing.layers.rewriting()
+            );
         }
         // One that may be in the middle of a value stays until that is settled.
         take(&mut scrubbing, b"<value-number-00");
-        released.remember(&placeholder, b"another-value-0001");
+        released.remember(&path, &placeholder, b"another-value-0001");
         take(&mut scrubbing, b"07>another-value-0001");
         scrubbing.end();
         take(&mut scrubbing, b"");

@@ -3,9 +3,10 @@
 use bytes::Bytes;
 use data_encoding::{BASE64, HEXLOWER};
 use http::{
-    Request,
+    HeaderName, HeaderValue, Request,
     header::{CONTENT_ENCODING, CONTENT_LENGTH, ETAG, LOCATION, SET_COOKIE},
 };
+use keyless_core::action::Encoding;
 use proptest::{collection::vec, option, prelude::*, sample::select};
 
 use super::*;
@@ -14,6 +15,8 @@ use crate::{
         Coding,
         tests::{coded, decoded},
     },
+    limits::MAX_DISGUISED,
+    ports::Redacted,
     swap::{
         swap_request,
         testing::{Bench, Chunks, VALUE, authority, drained, route, run},
@@ -58,7 +61,8 @@ fn scrubbed(
     run(async {
         let authority = authority(host);
         let route = route(&authority);
-        let response = scrub_response(&bench.table, &route, &Method::GET, response).await?;
+        let response =
+            scrub_response(&bench.table, &route, &Method::GET, response, &Arc::default()).await?;
         let (parts, body) = response.into_parts();
         let Ok((frames, _)) = drained(body).await else {
             return Err(Error::with(Code::UpstreamProtocol, "in the body".into()));
@@ -91,12 +95,14 @@ fn echo(form: usize, text: &str) -> String {
 #[test]
 fn names_of_fields_and_reasons_are_no_way_out() {
     let slot = ReleasedValues::default();
-    slot.remember(&Bench::one().secrets[0].placeholder, b"Zq9tok7FbW3x");
+    let secret = &Bench::one().secrets[0];
+    slot.remember(&secret.path, &secret.placeholder, b"Zq9tok7FbW3x");
+    let watch = Watch { slot: slot.slot(), taken: Arc::default() };
     let mut headers = HeaderMap::new();
     headers.insert("x-zq9tok7fbw3x-echo", HeaderValue::from_static("name"));
     headers.insert("x-5a7139746f6b374662573378", HeaderValue::from_static("name"));
     headers.insert("x-other", HeaderValue::from_static("kept"));
-    scrub_values(&slot.slot().known(), &mut headers);
+    scrub_fields(&watch, &mut headers).unwrap();
     assert_eq!(headers.keys().collect::<Vec<_>>(), ["x-other"]);
 
     let bench = bench();
@@ -195,7 +201,7 @@ fn headers_and_trailers_are_scrubbed() {
         assert_eq!(cookies, ["a=b", &format!("k={}", echo(1, p))]);
     };
     let mut alone = headers.clone();
-    scrub_headers(&bench.table, &authority("api.test"), &mut alone);
+    scrub_headers(&bench.table, &authority("api.test"), &mut alone, &Arc::default()).unwrap();
     check(&alone);
     for exact in [true, false] {
         let body = Chunks::cut(b"text", &[], exact).with_trailers(headers.clone());
@@ -204,7 +210,9 @@ fn headers_and_trailers_are_scrubbed() {
         let trailers = run(async {
             let authority = authority("api.test");
             let route = route(&authority);
-            let got = scrub_response(&bench.table, &route, &Method::GET, arrived).await.unwrap();
+            let got = scrub_response(&bench.table, &route, &Method::GET, arrived, &Arc::default())
+                .await
+                .unwrap();
             check(got.headers());
             drained(got.into_body()).await.unwrap().1.unwrap()
         });
@@ -274,7 +282,9 @@ fn answers_without_a_body_keep_their_length() {
         arrived.headers_mut().insert(CONTENT_ENCODING, "compress".parse().unwrap());
         let got = run(async {
             let authority = authority("api.test");
-            scrub_response(&bench.table, &route(&authority), &method, arrived).await.unwrap()
+            scrub_response(&bench.table, &route(&authority), &method, arrived, &Arc::default())
+                .await
+                .unwrap()
         });
         assert_eq!(got.headers()[CONTENT_LENGTH], "1234");
     }
@@ -314,7 +324,9 @@ fn no_event_waits_in_any_coding() {
             let authority = authority("api.test");
             let route = route(&authority);
             let arrived = response(200, coding, Chunks::cut(&sent, &sizes, false));
-            let got = scrub_response(&bench.table, &route, &Method::GET, arrived).await.unwrap();
+            let got = scrub_response(&bench.table, &route, &Method::GET, arrived, &Arc::default())
+                .await
+                .unwrap();
             drained(got.into_body()).await.unwrap().0
         });
         for n in 1..=events.len() {
@@ -347,7 +359,9 @@ fn no_message_waits_for_the_next() {
         let frames = run(async {
             let authority = authority("api.test");
             let route = route(&authority);
-            let got = scrub_response(&bench.table, &route, &Method::GET, arrived).await.unwrap();
+            let got = scrub_response(&bench.table, &route, &Method::GET, arrived, &Arc::default())
+                .await
+                .unwrap();
             drained(got.into_body()).await.unwrap().0
         });
         assert_eq!(frames, messages, "{kind}");
@@ -364,7 +378,9 @@ fn a_body_that_cannot_be_looked_into_breaks_off_at_a_release() {
             let route = route(&authority);
             let mut arrived = response(status, None, Chunks::cut(b"before after", &[7], false));
             arrived.headers_mut().insert(CONTENT_ENCODING, coding.parse().unwrap());
-            let got = scrub_response(&bench.table, &route, &Method::GET, arrived).await.unwrap();
+            let got = scrub_response(&bench.table, &route, &Method::GET, arrived, &Arc::default())
+                .await
+                .unwrap();
             let mut body = got.into_body();
             let first = http_body_util::BodyExt::frame(&mut body).await.unwrap().unwrap();
             assert_eq!(first.into_data().unwrap(), "before ", "{coding}");
@@ -409,7 +425,8 @@ fn a_value_released_after_the_response_began_is_scrubbed_from_it() {
                 let sent =
                     coding.map_or(text.clone().into(), |coding| coded(coding, &[before, after]));
                 let arrived = response(200, coding, Chunks::cut(&sent, &[1; 300], exact));
-                let got = scrub_response(&bench.table, &route, &Method::GET, arrived);
+                let taken = Arc::default();
+                let got = scrub_response(&bench.table, &route, &Method::GET, arrived, &taken);
                 let body = got.await.unwrap().into_body();
                 // Another request sends the value while the response is on its way.
                 let upload = Chunks::cut(bench.placeholder(0).as_bytes(), &[], false);
@@ -427,4 +444,130 @@ fn a_value_released_after_the_response_began_is_scrubbed_from_it() {
             }
         }
     }
+}
+
+/// Forms that no server echoes, each with how the log calls it.
+fn disguises() -> [(&'static str, Vec<u8>, Encoding); 4] {
+    let text = |text: String| text.into_bytes();
+    let packed = coded(Coding::Gzip, &[VALUE.as_bytes()]);
+    [
+        ("reversed", VALUE.bytes().rev().collect(), Encoding::Plain),
+        ("numbers", text(VALUE.bytes().map(|b| format!("\\u{b:04x}")).collect()), Encoding::Plain),
+        (
+            "twice",
+            text(BASE64.encode(BASE64.encode(VALUE.as_bytes()).as_bytes())),
+            Encoding::Base64,
+        ),
+        ("packed", text(BASE64.encode(&packed)), Encoding::Base64),
+    ]
+}
+
+/// What the agent gets of a text, and what the log hears of it.
+fn told(bench: &Bench, arrived: Response<Chunks>) -> (Vec<u8>, Vec<Redacted>) {
+    let taken = Arc::default();
+    let body = run(async {
+        let authority = authority("api.test");
+        let route = route(&authority);
+        let got = scrub_response(&bench.table, &route, &Method::GET, arrived, &taken).await;
+        drained(got.unwrap().into_body()).await.unwrap().0.concat()
+    });
+    (body, taken.all())
+}
+
+#[test]
+fn no_disguise_passes_in_any_kind_of_body_and_each_is_told() {
+    let bench = bench();
+    let placeholder = bench.placeholder(0);
+    for (name, form, encoding) in disguises() {
+        let text = [b"<<", &form[..], b">>"].concat();
+        let free = format!("<<{placeholder}>>");
+        for (status, coding, exact) in [
+            (200, None, true),
+            (200, None, false),
+            (200, Some(Coding::Gzip), true),
+            (206, None, true),
+        ] {
+            let sent = coding.map_or(text.clone(), |coding| coded(coding, &[&text]));
+            for sizes in [&[][..], &[10; 90]] {
+                // A whole one is packed: of that a piece is none.
+                if name == "packed" && !sizes.is_empty() && (status, exact) != (200, true) {
+                    continue;
+                }
+                let arrived = response(status, coding, Chunks::cut(&sent, sizes, exact));
+                let (got, redacted) = told(&bench, arrived);
+                let got = coding.map_or(got.clone(), |coding| decoded(coding, &got, &[]).unwrap());
+                let shown = String::from_utf8_lossy(&got);
+                if status == 206 {
+                    assert_eq!(got.len(), text.len(), "{name}: {shown}");
+                    assert!(shown.starts_with(&format!("<<{}", &placeholder[..VALUE.len()])));
+                } else {
+                    assert_eq!(shown.replace('=', ""), free, "{name}");
+                }
+                let path = bench.secrets[0].path.clone();
+                let [one] = &redacted[..] else { panic!("{name}: {redacted:?}") };
+                assert_eq!((&one.secret, one.encoding, one.count), (&path, encoding, 1), "{name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn no_disguise_passes_in_fields_trailers_and_messages() {
+    let bench = bench();
+    for (name, form, _) in disguises() {
+        let value = HeaderValue::from_bytes(&form).unwrap();
+        let headers = HeaderMap::from_iter([(HeaderName::from_static("x-said"), value)]);
+        let mut arrived =
+            response(200, None, Chunks::cut(b"text", &[], false).with_trailers(headers.clone()));
+        arrived.headers_mut().extend(headers);
+        let taken = Arc::default();
+        let (head, trailers) = run(async {
+            let authority = authority("api.test");
+            let route = route(&authority);
+            let got = scrub_response(&bench.table, &route, &Method::GET, arrived, &taken).await;
+            let (parts, body) = got.unwrap().into_parts();
+            (parts.headers, drained(body).await.unwrap().1.unwrap())
+        });
+        for fields in [head, trailers] {
+            let said = fields["x-said"].to_str().unwrap();
+            assert_eq!(said.replace('=', ""), bench.placeholder(0), "{name}");
+        }
+        assert_eq!(taken.all()[0].count, 2, "{name}");
+
+        let scrub = MessageScrub::new(&bench.table, Arc::default());
+        let mut payload = form.clone();
+        scrub.control(&mut payload);
+        assert!(payload.starts_with(&bench.placeholder(0).as_bytes()[..VALUE.len()]), "{name}");
+        assert_eq!(payload.len(), form.len());
+    }
+    // In two fields.
+    let turned: Vec<u8> = VALUE.bytes().rev().collect();
+    let mut halves = HeaderMap::new();
+    for (name, half) in [("x-one", &turned[..11]), ("x-two", &turned[11..])] {
+        halves.insert(name, HeaderValue::from_bytes(half).unwrap());
+    }
+    scrub_headers(&bench.table, &authority("api.test"), &mut halves, &Arc::default()).unwrap();
+    assert!(halves.values().all(|value| value == bench.placeholder(0)), "{halves:?}");
+}
+
+/// Long downloads go as fast as they did; what servers echo is looked for to their end.
+#[test]
+fn disguises_are_looked_for_in_the_first_mib_of_a_body() {
+    let bench = bench();
+    let turned: String = VALUE.chars().rev().collect();
+    let filler = "0123456789 abcdef.\n".repeat(MAX_DISGUISED / 19);
+    let text = format!("<{turned}>{filler}<{turned}>............................<{VALUE}>");
+    let arrived = response(200, None, Chunks::cut(text.as_bytes(), &[64 << 10; 99], false));
+    let (got, redacted) = told(&bench, arrived);
+    let placeholder = bench.placeholder(0);
+    let got = String::from_utf8(got).unwrap();
+    assert!(got.starts_with(&format!("<{placeholder}>01")));
+    assert!(got.ends_with(&format!("<{turned}>............................<{placeholder}>")));
+    assert_eq!(redacted[0].count, 2);
+}
+
+#[test]
+fn what_can_not_be_looked_at_does_not_pass() {
+    let looked: Result<(), Error> = guarded(|| panic!("as a sanitizer might"));
+    assert_eq!(looked.unwrap_err().code(), Code::SanitizeFailed);
 }

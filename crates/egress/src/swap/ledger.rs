@@ -232,13 +232,13 @@ impl Ledger {
         }
         let values = Values(secrets.into_iter().zip(released).collect());
         for (secret, _) in &values.0 {
-            let SessionSecret { placeholder, rule, .. } = self.table.secret(*secret);
+            let SessionSecret { path, placeholder, rule } = self.table.secret(*secret);
             // It takes part in a handshake, and no upstream could send it back.
             if rule.sign.as_ref().is_some_and(Signer::is_tls) {
                 continue;
             }
             let value = values.open(*secret)?;
-            self.table.released().remember(placeholder, value);
+            self.table.released().remember(path, placeholder, value);
         }
         Ok(values)
     }
