@@ -34,7 +34,7 @@ pub(crate) use self::outgoing::Outgoing;
 use self::{
     deciding::deciding_setting,
     leases::{Epoch, Lease, Leases},
-    under_way::UnderWay,
+    under_way::{UnderWay, note_once, redacted_count, redacted_forms},
 };
 use crate::{
     approvals::{NobodyToAsk, UseGate, WantedUse, approved_by},
@@ -328,6 +328,28 @@ impl SessionBroker {
     }
 }
 
+impl SessionBroker {
+    /// That a server has sent values back, and they were taken out. It is the server's doing: no agent's score changes by it.
+    fn incident(&self, finished: &Finished) -> Draft {
+        let mut secrets: Vec<SecretPath> = Vec::new();
+        finished.redacted.iter().for_each(|one| note_once(&mut secrets, &one.secret));
+        let correlation_id = finished.correlation_id.clone();
+        let target = Target::Secrets(secrets);
+        let draft = self.draft(Action::Incident, Outcome::Blocked, target, correlation_id);
+        let (method, path) = finished.request.clone().unzip();
+        let detail = Detail {
+            authority: finished.authority.as_ref().map(ToString::to_string),
+            kind: Some("value_in_output".to_owned()),
+            method,
+            note: redacted_forms(&finished.redacted),
+            path,
+            redacted_count: Some(redacted_count(finished)),
+            ..Detail::default()
+        };
+        Draft { detail, ..draft }
+    }
+}
+
 impl Broker for SessionBroker {
     fn release<'a>(
         &'a self,
@@ -443,6 +465,10 @@ impl Broker for SessionBroker {
     }
 
     fn finished(&self, finished: Finished) {
+        // A value in what came back is an incident of its own (NL-2.6.7), as in an action's output.
+        if !finished.redacted.is_empty() {
+            self.log.owe(self.incident(&finished));
+        }
         let target = finished.authority.clone().map_or(Target::Connection, Target::Authority);
         let correlation_id = finished.correlation_id.clone();
         let draft = self.draft(Action::Egress, Outcome::Success, target, correlation_id);

@@ -192,8 +192,9 @@ fn row(entry: &Entry) -> Vec<String> {
     let word = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
     let paths: Vec<&str> = entry.secrets_used.iter().map(SecretPath::as_str).collect();
     let request = entry.detail.method.iter().chain(&entry.detail.path).map(String::as_str);
-    let about: Vec<&str> =
-        entry.error_code.as_deref().into_iter().chain(paths).chain(request).collect();
+    let redacted = entry.detail.redacted_count.map(|count| format!("redacted {count}"));
+    let words = entry.error_code.as_deref().into_iter().chain(paths).chain(request);
+    let about: Vec<&str> = words.chain(redacted.as_deref()).collect();
     let second = entry.timestamp.get(..19).unwrap_or(&entry.timestamp);
     vec![
         second.replace('T', " "),

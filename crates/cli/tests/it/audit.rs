@@ -22,16 +22,16 @@ fn a_session_its_swaps_and_its_refusals_are_written_down() {
     world.agent_sh(script).run().ok();
     let mut log = world.log();
     let numbers: Vec<_> = log.iter().map(|entry| entry["sequence"].as_u64().unwrap()).collect();
-    assert_eq!(numbers, [1, 2, 3, 4, 5, 6, 7, 8]);
+    assert_eq!(numbers, [1, 2, 3, 4, 5, 6, 7, 8, 9]);
     // The session as an agent comes and goes.
     let lives = ["agent_register", "agent_transition"];
-    assert_eq!((&log[2]["action"], &log[6]["action"]), (&json!(lives[0]), &json!(lives[1])));
+    assert_eq!((&log[2]["action"], &log[7]["action"]), (&json!(lives[0]), &json!(lives[1])));
     log.retain(|entry| !lives.iter().any(|life| entry["action"] == *life));
     // The first request's end and the second one's refusal are written by tasks of their own.
     let refused = log.iter().position(|entry| entry["action"] == "denied").unwrap();
     assert!(refused > 2, "{log:?}");
     let refusal = log.remove(refused);
-    log.insert(4, refusal);
+    log.insert(5, refusal);
     let kinds: Vec<_> =
         log.iter().map(|entry| (entry["action"].as_str().unwrap(), &entry["target"])).collect();
     assert_eq!(
@@ -40,6 +40,7 @@ fn a_session_its_swaps_and_its_refusals_are_written_down() {
             ("create", &json!(TOKEN)),
             ("session_start", &json!(TOKEN)),
             ("egress", &json!("api.allowed.test:443")),
+            ("incident", &json!(TOKEN)),
             ("egress", &json!("api.allowed.test:443")),
             ("denied", &json!("api.allowed.test:80")),
             ("session_end", &json!("session")),
@@ -53,14 +54,18 @@ fn a_session_its_swaps_and_its_refusals_are_written_down() {
     let path = swap["detail"]["path"].as_str().unwrap();
     assert!(path.starts_with("/v1/things"), "{path}");
     assert_eq!(swap["detail"]["kind"], "released");
+    // What came back has the value.
+    let echo = &log[3];
+    assert_eq!(echo["correlation_id"], swap["correlation_id"]);
+    assert_eq!(echo["detail"]["kind"], "value_in_output");
     // The same request when it was over.
-    let whole = &log[3];
+    let whole = &log[4];
     assert_eq!(whole["correlation_id"], swap["correlation_id"]);
     assert_eq!(
         (&whole["secrets_used"], &whole["detail"]["status"]),
         (&json!([TOKEN]), &json!(200))
     );
-    assert_eq!(log[4]["error_code"], "cleartext");
+    assert_eq!(log[5]["error_code"], "cleartext");
     let sessions: Vec<_> = log[1..].iter().map(|entry| &entry["agent"]["session_id"]).collect();
     assert!(sessions.iter().all(|session| *session == sessions[0]), "{sessions:?}");
 }

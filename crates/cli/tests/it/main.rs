@@ -54,6 +54,8 @@ mod demo;
 mod deploy;
 /// What the desktop tells when an agent asks.
 mod desktop;
+/// Answers that have the value in a form that no server echoes.
+mod disguises;
 /// Whether everything is in order.
 mod doctor;
 /// Things that must never happen, tried by an agent.

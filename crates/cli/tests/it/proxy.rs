@@ -192,7 +192,8 @@ fn a_rotated_mount_is_taken_up_and_the_end_is_clean() {
     assert_eq!(sidecar.process.wait().code(), Some(0));
     assert!(!world.home.root().join("run/guest.sock").exists());
     let kinds: Vec<_> = world.log().iter().map(|entry| entry["action"].clone()).collect();
-    assert_eq!(kinds, ["session_start", "egress", "egress", "session_end"]);
+    // The server echoes, which is an incident.
+    assert_eq!(kinds, ["session_start", "egress", "incident", "egress", "session_end"]);
 }
 
 #[test]

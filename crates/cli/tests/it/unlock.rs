@@ -124,13 +124,13 @@ fn a_run_needs_no_passphrase_until_lock() {
     let again = world.keyless(&["lock", "--json"]).run().data();
     assert_eq!(again["was_unlocked"], json!(false));
     // The secret; what config.toml says is agreed to, route and root, and the window kept with them; the store opens; the session
-    // and its agent begin; a release and its request; both end; it closes.
+    // and its agent begin; a release, the echo that came back and its request; both end; it closes.
     wait_until("its end is on record", || world.log().last().unwrap()["action"] == "lock");
     let log = world.log();
     let actions: Vec<_> = log.iter().map(|entry| entry["action"].as_str().unwrap()).collect();
     let [route, root, window] = ["config_reload"; 3];
     let expected = ["create", route, root, window, "unlock", "session_start", "agent_register"];
-    let after = ["egress", "egress", "agent_transition", "session_end", "lock"];
+    let after = ["egress", "incident", "egress", "agent_transition", "session_end", "lock"];
     assert_eq!(actions, [&expected[..], &after].concat(), "{log:?}");
     assert!(log[3]["target"].as_str().unwrap().starts_with("[unlock] window "), "{log:?}");
     let is_told = |entry: &Value| entry["agent"].is_object() && entry["timestamp"].is_string();

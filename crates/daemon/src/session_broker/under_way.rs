@@ -7,7 +7,7 @@ use keyless_core::{
     approval::RequestId,
     audit::{Detail, Draft, Outcome},
 };
-use keyless_egress::{Finished, RequestInfo};
+use keyless_egress::{Finished, Redacted, RequestInfo};
 use keyless_store::AuditLog;
 use parking_lot::Mutex;
 
@@ -96,6 +96,8 @@ impl UnderWay {
             path,
             rule: Some(decided_by(&uses.rules)),
             status: finished.status,
+            redacted_count: Some(redacted_count(finished)).filter(|count| *count > 0),
+            note: redacted_forms(&finished.redacted),
             swaps: Some(uses.swaps).filter(|count| *count > 0),
             locations: uses.locations,
             ..Detail::default()
@@ -106,7 +108,19 @@ impl UnderWay {
     }
 }
 
-fn note_once<T: Clone + PartialEq>(all: &mut Vec<T>, one: &T) {
+/// How often a value was taken out of what came back.
+pub(super) fn redacted_count(finished: &Finished) -> u64 {
+    finished.redacted.iter().map(|redacted| redacted.count).sum()
+}
+
+/// What was taken out, as `path:encoding`, as it is said of an action.
+pub(super) fn redacted_forms(redacted: &[Redacted]) -> Option<String> {
+    let forms = redacted.iter().map(|one| format!("{}:{}", one.secret, one.encoding));
+    let forms: Vec<String> = forms.collect();
+    (!forms.is_empty()).then(|| forms.join(", "))
+}
+
+pub(super) fn note_once<T: Clone + PartialEq>(all: &mut Vec<T>, one: &T) {
     if !all.contains(one) {
         all.push(one.clone());
     }
