@@ -332,7 +332,9 @@ impl SessionBroker {
     /// That a server has sent values back, and they were taken out. It is the server's doing: no agent's score changes by it.
     fn incident(&self, finished: &Finished) -> Draft {
         let mut secrets: Vec<SecretPath> = Vec::new();
-        finished.redacted.iter().for_each(|one| note_once(&mut secrets, &one.secret));
+        for one in &finished.redacted {
+            note_once(&mut secrets, &one.secret);
+        }
         let correlation_id = finished.correlation_id.clone();
         let target = Target::Secrets(secrets);
         let draft = self.draft(Action::Incident, Outcome::Blocked, target, correlation_id);

@@ -254,7 +254,7 @@ where
     let small = body.size_hint().exact().is_some_and(|length| length <= MAX_WHOLE);
     parts.headers.remove(header::CONTENT_LENGTH);
     remove_digests(&mut parts.headers);
-    let recoder = Recoder::new(coding).map_err(|error| unreadable(body::words(&error)))?;
+    let recoder = Recoder::new(coding).map_err(|error| body::uncoded(&error))?;
     let kept = has_lengths_inside(&parts.headers);
     let lengths = if kept { Lengths::Kept } else { Lengths::Free };
     let scrubbing = Scrubbing::new(watch, Some(recoder), lengths).of_messages(&parts.headers);

@@ -66,7 +66,9 @@ impl Marking {
         if findings.is_empty() {
             return Cow::Borrowed(text);
         }
-        findings.iter().for_each(|finding| tally.note(finding));
+        for finding in &findings {
+            tally.note(finding);
+        }
         Cow::Owned(self.replace(text, &findings, lengths))
     }
 

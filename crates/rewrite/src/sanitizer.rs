@@ -154,11 +154,11 @@ impl Sanitizer {
         let mut unpacker = None;
         for place in places {
             let unpacker = unpacker.get_or_insert_with(|| Unpacker::of(text));
-            let Some(unpacked) = unpacker.unpack(text, place) else { continue };
+            let Some(content) = unpacker.unpack(text, place) else { continue };
             let from = desk.found.len();
-            self.find_in(unpacked.bytes, undone, desk);
+            self.find_in(content.bytes, undone, desk);
             for finding in &mut desk.found[from..] {
-                (finding.range, finding.form) = (unpacked.range.clone(), unpacked.form);
+                (finding.range, finding.form) = (content.range.clone(), content.form);
             }
             // What is packed once more is not looked into.
             desk.packed.clear();

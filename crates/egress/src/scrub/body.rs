@@ -95,12 +95,12 @@ impl Scrubbing {
         };
         let Some(recoder) = recoder else { return pass(core::mem::take(input)) };
         let mut plain = Vec::new();
-        self.more = recoder.decode(input, &mut plain).map_err(uncoded)?;
+        self.more = recoder.decode(input, &mut plain).map_err(|error| uncoded(&error))?;
         let scrubbed = pass(plain.into())?;
         let mut coded = Vec::new();
-        recoder.encode(&scrubbed, &mut coded).map_err(uncoded)?;
+        recoder.encode(&scrubbed, &mut coded).map_err(|error| uncoded(&error))?;
         if self.input.is_empty() && !self.more {
-            recoder.flush(&mut coded).map_err(uncoded)?;
+            recoder.flush(&mut coded).map_err(|error| uncoded(&error))?;
         }
         Ok(coded.into())
     }
@@ -110,8 +110,8 @@ impl Scrubbing {
         let rest = guarded(|| self.layers.settle())?;
         let Some(recoder) = &mut self.recoder else { return Ok(rest.into()) };
         let mut coded = Vec::new();
-        recoder.encode(&rest, &mut coded).map_err(uncoded)?;
-        recoder.finish(&mut coded).map_err(uncoded)?;
+        recoder.encode(&rest, &mut coded).map_err(|error| uncoded(&error))?;
+        recoder.finish(&mut coded).map_err(|error| uncoded(&error))?;
         Ok(coded.into())
     }
 }
@@ -143,11 +143,11 @@ impl Change for Scrubbing {
     }
 }
 
-fn uncoded(error: CodingError) -> Error {
-    unreadable(words(&error))
+pub(super) fn uncoded(error: &CodingError) -> Error {
+    unreadable(words(error))
 }
 
-pub(super) fn words(error: &CodingError) -> &'static str {
+fn words(error: &CodingError) -> &'static str {
     match error {
         CodingError::Corrupt => "it is not in the coding that its Content-Encoding names",
         CodingError::Truncated => "it ended before its coding did",

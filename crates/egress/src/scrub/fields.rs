@@ -51,7 +51,9 @@ fn scrub_disguises(known: &Known, fields: &mut HeaderMap, tally: &mut Tally) {
     if findings.is_empty() {
         return;
     }
-    findings.iter().for_each(|finding| tally.note(finding));
+    for finding in &findings {
+        tally.note(finding);
+    }
     let mut named = Vec::new();
     for ((name, value), place) in fields.iter_mut().zip(places) {
         if findings.iter().any(|finding| meet(&finding.range, &place.name).is_some()) {

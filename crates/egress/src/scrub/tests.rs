@@ -452,7 +452,11 @@ fn disguises() -> [(&'static str, Vec<u8>, Encoding); 4] {
     let packed = coded(Coding::Gzip, &[VALUE.as_bytes()]);
     [
         ("reversed", VALUE.bytes().rev().collect(), Encoding::Plain),
-        ("numbers", text(VALUE.bytes().map(|b| format!("\\u{b:04x}")).collect()), Encoding::Plain),
+        (
+            "numbers",
+            text(VALUE.bytes().map(|b| format!("\\u{b:04x}")).collect::<Vec<_>>().concat()),
+            Encoding::Plain,
+        ),
         (
             "twice",
             text(BASE64.encode(BASE64.encode(VALUE.as_bytes()).as_bytes())),

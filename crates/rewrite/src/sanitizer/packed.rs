@@ -38,7 +38,7 @@ struct Packed {
 }
 
 /// What was packed.
-pub(super) struct Unpacked<'a> {
+pub(super) struct Content<'a> {
     pub(super) bytes: &'a [u8],
     /// Where it stood in the text.
     pub(super) range: Range<usize>,
@@ -59,20 +59,35 @@ pub(super) const BEFORE_HINT: usize = 3;
 /// Whether something packed may begin with this pair of bytes, or shortly before it. Wherever it begins, there is a hint at
 /// an even place, and one at an odd.
 pub(super) const fn is_hint(first: u8, second: u8) -> bool {
-    match (first, second) {
-        // As it stands.
-        (0x1f, 0x8b) | (0x8b, 8) | (b'x', 0x01 | b'^' | 0x9c | 0xda) => true,
-        (0x01 | b'^' | 0x9c | 0xda, _) => true,
-        // In base64.
-        (b'H', b'4') | (b'4', b's') | (b'e', b'A' | b'F' | b'J' | b'N') => true,
-        (b'A', b'E'..=b'H') | (b'F', b'4'..=b'7') => true,
-        (b'J', b'w'..=b'z') | (b'N', b'o'..=b'r') => true,
-        // In hex, its bytes together or apart.
-        (b'1', b'f' | b'F') | (b'f' | b'F', b'8' | b'\\') | (b'8', b'b' | b'B') => true,
-        (b'7', b'8') | (b'8', b'0' | b'5' | b'9' | b'd' | b'D') => true,
-        (b'8', b' ' | b':' | b',' | b'-' | b'\\') => true,
-        _ => false,
-    }
+    let as_it_stands = matches!(
+        (first, second),
+        (0x1f, 0x8b)
+            | (0x8b, 8)
+            | (b'x', 0x01 | b'^' | 0x9c | 0xda)
+            | (0x01 | b'^' | 0x9c | 0xda, _)
+    );
+    let in_base64 = matches!(
+        (first, second),
+        (b'H', b'4')
+            | (b'4', b's')
+            | (b'e', b'A' | b'F' | b'J' | b'N')
+            | (b'A', b'E'..=b'H')
+            | (b'F', b'4'..=b'7')
+            | (b'J', b'w'..=b'z')
+            | (b'N', b'o'..=b'r')
+    );
+    // Its bytes together or apart.
+    let in_hex = matches!(
+        (first, second),
+        (b'1', b'f' | b'F')
+            | (b'f' | b'F', b'8' | b'\\')
+            | (b'7', b'8')
+            | (
+                b'8',
+                b'0' | b'5' | b'9' | b'b' | b'B' | b'd' | b'D' | b' ' | b':' | b',' | b'-' | b'\\'
+            )
+    );
+    as_it_stands || in_base64 || in_hex
 }
 
 /// Whether something packed seems to begin here.
@@ -149,7 +164,7 @@ impl Unpacker {
     }
 
     /// Unpacks what begins in the text at this place, if something does.
-    pub(super) fn unpack(&mut self, text: &[u8], start: usize) -> Option<Unpacked<'_>> {
+    pub(super) fn unpack(&mut self, text: &[u8], start: usize) -> Option<Content<'_>> {
         let rest = text.get(start..)?;
         let packed = Packed::at(rest)?;
         self.left = self.left.checked_sub(TRY)?;
@@ -167,7 +182,7 @@ impl Unpacker {
         }
         self.left = self.left.saturating_sub(self.unpacked.len());
         let length = Digits::of(packed.written, rest).end_of(used);
-        Some(Unpacked { bytes: &self.unpacked, range: start..start + length, form: packed.written })
+        Some(Content { bytes: &self.unpacked, range: start..start + length, form: packed.written })
     }
 
     /// Unpacks as much as comes of so many bytes.
@@ -262,7 +277,7 @@ impl<'t> Digits<'t> {
     fn read<'r>(mut self, room: &mut impl Iterator<Item = &'r mut u8>) -> usize {
         let (mut word, mut bits, mut count) = (0_u32, 0, 0);
         let width = self.bits();
-        while let Some(digit) = self.next() {
+        for digit in self.by_ref() {
             word = word << width | u32::from(digit);
             bits += width;
             if bits >= 8 {
@@ -308,11 +323,11 @@ impl<'t> Digits<'t> {
         let text = &self.text[self.at..];
         let slashes = text.iter().take_while(|byte| **byte == b'\\').count();
         match (text.first(), text.get(slashes), self.written) {
-            (Some(b' ' | b'\t' | b'\r' | b'\n'), ..) => 1,
-            (Some(b'\\'), Some(b'n' | b'r' | b't'), _) => slashes + 1,
             (Some(b'\\'), Some(b'/'), FoundAs::Base64) => slashes,
-            (Some(b'\\'), Some(b'x'), FoundAs::Hex) => slashes + 1,
-            (Some(b':' | b',' | b'-'), _, FoundAs::Hex) => 1,
+            (Some(b'\\'), Some(b'n' | b'r' | b't'), _)
+            | (Some(b'\\'), Some(b'x'), FoundAs::Hex) => slashes + 1,
+            (Some(b' ' | b'\t' | b'\r' | b'\n'), ..)
+            | (Some(b':' | b',' | b'-'), _, FoundAs::Hex) => 1,
             _ => 0,
         }
     }
@@ -363,8 +378,8 @@ mod tests {
 
     fn unpacked(text: &[u8], start: usize) -> Option<(Vec<u8>, Range<usize>)> {
         let mut unpacker = Unpacker::of(text);
-        let unpacked = unpacker.unpack(text, start)?;
-        Some((unpacked.bytes.to_vec(), unpacked.range))
+        let content = unpacker.unpack(text, start)?;
+        Some((content.bytes.to_vec(), content.range))
     }
 
     #[test]
@@ -393,8 +408,9 @@ mod tests {
             zlib(b"words", 6),
             zlib(b"words", 9),
         ];
-        let apart =
-            |packed: &Vec<u8>| packed.iter().map(|byte| format!("{byte:02X} ")).collect::<String>();
+        let apart = |packed: &Vec<u8>| {
+            packed.iter().map(|byte| format!("{byte:02X} ")).collect::<Vec<_>>().concat()
+        };
         for packed in packed {
             let texts = [
                 packed.clone(),
@@ -421,9 +437,9 @@ mod tests {
         let mut unpacker = Unpacker::of(&text);
         let mut all = 0;
         for start in (0..text.len()).step_by(bomb.len()) {
-            let Some(unpacked) = unpacker.unpack(&text, start) else { break };
-            assert!(unpacked.bytes.len() <= MAX_UNPACKED);
-            all += unpacked.bytes.len();
+            let Some(content) = unpacker.unpack(&text, start) else { break };
+            assert!(content.bytes.len() <= MAX_UNPACKED);
+            all += content.bytes.len();
         }
         assert!(all <= MAX_IN_TEXT + TIMES_TEXT * text.len() + MAX_UNPACKED, "{all}");
     }
