@@ -34,6 +34,9 @@ fn a_home_in_order_is_told_so_and_every_fault_with_its_remedy() {
     for id in ["machine.jail", "home.permissions", "files.config", "files.catalog", "store.there"] {
         assert_state(&fine, id, "ok");
     }
+    let scope = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
+    let is_limited = !["", "0"].contains(&scope.trim());
+    assert_state(&fine, "machine.tracing", if is_limited { "ok" } else { "warning" });
     assert_state(&fine, "project.manifest", "note");
     assert_state(&fine, "broker.running", "note");
 

@@ -1,6 +1,7 @@
-//! The kernel, what a jail needs of it, memory that stays out of swap, the clock's year, and who else runs jobs here.
+//! The kernel, what a jail needs of it, memory that stays out of swap, the clock's year, who may trace whom, and who else
+//! runs jobs here.
 
-use std::env;
+use std::{env, fs};
 
 use jiff::Timestamp;
 use keyless_core::{Code, Error};
@@ -13,11 +14,14 @@ use crate::{clock_watch::in_step, run::causes};
 const LOCKED_WANTED: u64 = 1024 * 1024;
 /// No clock that goes right shows less: the seconds of 2025-01-01.
 const RELEASED: i64 = 1_735_689_600;
+/// Yama's word on who may trace whom: 0 is everybody of the account, 1 who started the process.
+const TRACE_SCOPE: &str = "/proc/sys/kernel/yama/ptrace_scope";
 /// Set by services that run jobs.
 const CI_VARIABLES: &[&str] = &["CI", "GITHUB_ACTIONS", "GITLAB_CI", "BUILDKITE"];
 
 pub(super) fn look() -> Vec<Check> {
     let mut checks = vec![kernel(), jail(), locked_memory(), clock()];
+    checks.extend(tracing());
     checks.extend(jobs());
     checks
 }
@@ -86,6 +90,30 @@ fn clock() -> Check {
     }
 }
 
+/// Whether a program can trace another one of its account, on Linux.
+fn tracing() -> Option<Check> {
+    let setting = fs::read_to_string(TRACE_SCOPE).ok();
+    cfg!(target_os = "linux").then(|| traceable(setting.as_deref().map(str::trim)))
+}
+
+/// By what Yama says, where the kernel has it.
+fn traceable(scope: Option<&str>) -> Check {
+    let found = "any process of your account can trace your shell, and reads what you type there";
+    match scope {
+        None => Check::warning(
+            "machine.tracing",
+            format!("{found} (this kernel is without Yama)"),
+            "boot a kernel with Yama (CONFIG_SECURITY_YAMA, and yama in lsm=), or run agents in keyless run or as another account",
+        ),
+        Some("0") => Check::warning(
+            "machine.tracing",
+            format!("{found} (kernel.yama.ptrace_scope is 0)"),
+            "sudo sysctl kernel.yama.ptrace_scope=1, and the same line in a file of /etc/sysctl.d",
+        ),
+        Some(_) => Check::ok("machine.tracing", "processes of your account can't trace each other"),
+    }
+}
+
 /// A service that runs jobs, and nobody said that there is no person.
 fn jobs() -> Option<Check> {
     if crate::ci::is_on() {
@@ -97,4 +125,23 @@ fn jobs() -> Option<Check> {
     let variable = CI_VARIABLES.iter().find(|name| env::var_os(name).is_some())?;
     let found = format!("{variable} is set, so this is a service that runs jobs");
     Some(Check::note("machine.mode", found, "KEYLESS_CI=1 takes values from the environment alone"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::CheckState, *};
+
+    #[test]
+    fn tracing_is_a_warning_with_its_remedy_unless_yama_limits_it() {
+        for (scope, state, remedy) in [
+            (None, CheckState::Warning, "CONFIG_SECURITY_YAMA"),
+            (Some("0"), CheckState::Warning, "kernel.yama.ptrace_scope=1"),
+            (Some("1"), CheckState::Ok, ""),
+            (Some("3"), CheckState::Ok, ""),
+        ] {
+            let check = traceable(scope);
+            assert_eq!(check.state, state, "{scope:?}");
+            assert!(check.remedy.unwrap_or_default().contains(remedy), "{scope:?}");
+        }
+    }
 }
