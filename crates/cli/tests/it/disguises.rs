@@ -17,9 +17,12 @@ use crate::world::{ALLOWED, EVIL, TOKEN, World};
 /// What a server answers with, and how the log calls its encoding.
 fn disguised(value: &str) -> Vec<(&'static str, Vec<u8>, &'static str)> {
     let each = |write: &dyn Fn(u8) -> String| value.bytes().map(write).collect::<String>();
-    let some = |byte: u8| match byte {
-        b'0'..=b'9' => format!("%{byte:02x}"),
-        other => char::from(other).to_string(),
+    // Each writer escapes characters of its own choice.
+    let digits = |write: fn(u8) -> String| {
+        move |byte: u8| match byte {
+            b'0'..=b'9' => write(byte),
+            other => char::from(other).to_string(),
+        }
     };
     let rot13 = |byte: u8| match byte {
         b'a'..=b'z' => (byte - b'a' + 13) % 26 + b'a',
@@ -45,7 +48,13 @@ fn disguised(value: &str) -> Vec<(&'static str, Vec<u8>, &'static str)> {
         ("escapes of HTML", text(each(&|byte| format!("&#{byte};"))), "plain"),
         ("hex with blanks", text(each(&|byte| format!("{byte:02x} "))), "hex"),
         ("hex with colons", text(each(&|byte| format!("{byte:02X}:"))), "hex"),
-        ("percent for some", text(each(&some)), "url"),
+        ("percent for some", text(each(&digits(|byte| format!("%{byte:02x}")))), "url"),
+        (
+            "escapes of JSON for some",
+            text(each(&digits(|byte| format!("\\u00{byte:02X}")))),
+            "plain",
+        ),
+        ("escapes of HTML for some", text(each(&digits(|byte| format!("&#x{byte:x};")))), "plain"),
         (
             "coloured",
             text(each(&|byte| format!("\x1b[3{}m{}", byte % 8, char::from(byte)))),
