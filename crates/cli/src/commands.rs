@@ -39,7 +39,7 @@ use std::{iter::successors, path::Path, process::ExitCode};
 use clap::{ArgMatches, FromArgMatches as _, error::ErrorKind};
 use keyless_core::{Code, Error, SafeText};
 use keyless_daemon::{
-    AgreedConfig, Config, Leads, OlderBroker, Places, Store, check_place, ci, create_whole,
+    AgreedConfig, Config, Front, Leads, OlderBroker, Places, Store, check_place, ci, create_whole,
     path_unusable, read_variable, refuse_unset_clock, remember_passphrase_file,
     vault::{EnvName, Factor, Vault},
 };
@@ -81,9 +81,11 @@ pub(crate) fn main() -> ExitCode {
     {
         return ui.fail(&name, &error);
     }
-    keyless_daemon::harden();
     if matches!(cli.command, Command::Broker(_)) {
         take_its_name();
+    }
+    if let Err(error) = close_memory(&cli.command) {
+        return ui.fail(&name, &error);
     }
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
@@ -107,6 +109,22 @@ pub(crate) fn main() -> ExitCode {
     });
     runtime.shutdown_background();
     outcome.map_or_else(|error| ui.fail(&name, &error), Ui::done)
+}
+
+/// Closes this process's memory to others; one that holds values for long goes on in another, of which nobody has
+/// anything open.
+fn close_memory(command: &Command) -> Result<(), Error> {
+    let front = match command {
+        // `unlock`, which started it, waits for its word alone.
+        Command::Broker(args) if args.factor_stdin => Front::Leaves,
+        Command::Broker(args) if args.command.is_none() => Front::Stays,
+        Command::Serve(args) if !args.stdio => Front::Stays,
+        _ => {
+            keyless_daemon::harden();
+            return Ok(());
+        }
+    };
+    keyless_daemon::harden_afresh(front)
 }
 
 /// What `pgrep`, `ss` and the kernel's words on a lack of memory call this process: its file's name otherwise, and a broker's

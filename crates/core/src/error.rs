@@ -704,6 +704,10 @@ codes! {
     TotpWrong = "totp_wrong", "NL-E100", 401, Locked, Agent, true,
         "ask the operator for the code that the app shows now",
         "The code is not right.";
+    /// A debugger or tracer has hold of the process that is to open the store.
+    Traced = "traced", "NL-E500", 500, Environment, Operator, false,
+        "start it without the tracer (strace, gdb); where you started none, see what the named process is before you unlock",
+        "Another process reads all that this one does, so the store was not opened.";
     /// It is answered over another kind of connection alone.
     TransportUnfit = "transport_unfit", "NL-E205", 421, Refused, Agent, false,
         "use the socket, stdio or TLS",

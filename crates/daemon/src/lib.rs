@@ -92,6 +92,8 @@ pub use keyless_client::Identity;
 pub use keyless_egress::{Explanation, Question, never_carried};
 /// Where a forwarder's streams go on to.
 pub use keyless_guest::Link;
+/// What becomes of a process that goes on in another one.
+pub use keyless_jail::Front;
 /// A jail's init is the same executable.
 pub use keyless_jail::{close_on_exec_above_stderr, init_if_asked, own_logins};
 /// Tools for agents.
@@ -127,7 +129,7 @@ pub use crate::{
     explain::{Subject, explain},
     fleet::{CaFiles, Fleet, FleetListen, FleetSpec, ReloadState, fleet_placeholders, start_fleet},
     forward::{Forward, ForwardListen, ForwardSpec, start_forward},
-    hardening::{die_by_signal, harden, settle_signals},
+    hardening::{die_by_signal, harden, harden_afresh, refuse_traced, settle_signals},
     homes::{files_of_all_homes, make_room_for_settings, note_home},
     http_credential::http_credential,
     inventory::{asked_at_least, asked_in_project, declared_variables, project_inventory},

@@ -9,8 +9,8 @@ mod macos;
 #[cfg(target_os = "linux")]
 pub use self::linux::this_program;
 #[cfg(target_os = "linux")]
-pub(crate) use self::linux::{LONGEST_SOCKET, heeded, hide_memory, notify_address, parent};
+pub(crate) use self::linux::{LONGEST_SOCKET, heeded, hide_memory, notify_address, parent, tracer};
 #[cfg(target_os = "macos")]
 pub use self::macos::this_program;
 #[cfg(target_os = "macos")]
-pub(crate) use self::macos::{LONGEST_SOCKET, heeded, hide_memory, notify_address, parent};
+pub(crate) use self::macos::{LONGEST_SOCKET, heeded, hide_memory, notify_address, parent, tracer};

@@ -53,9 +53,11 @@ pub use linux::{
 /// What comes of it.
 pub use outcome::{Exit, FunnelSockets, JailError, Jailed, Streams};
 /// What to run and what to hide.
-pub use plan::{Bounds, ESCAPE_VARIABLES, OwnFile, Plan, TOOLS_SOCKET, Variable};
+pub use plan::{Bounds, ESCAPE_VARIABLES, Front, OwnFile, Plan, TOOLS_SOCKET, Variable};
 /// The home directory that the system has for this account.
 pub use system::account_home;
+/// A process of its own memory for what others may not read.
+pub use system::go_on_afresh;
 /// Must be the first call of `main`.
 pub use system::init_if_asked;
 /// Whether the caller is in a jail itself.

@@ -24,10 +24,12 @@ mod seccomp;
 mod trust;
 
 // Around it.
+mod afresh;
 mod diagnosis;
 mod sys;
 mod terminal;
 
+pub use afresh::go_on_afresh;
 pub use init::init_if_asked;
 pub use mounts::area::is_inside;
 pub use network::funnel::{DNS_PORT, FUNNEL_PORT, original_destination};

@@ -49,6 +49,15 @@ pub struct Plan {
 /// Where every jail has its session's socket for tools, if it has one: clients of MCP hand their servers few variables.
 pub const TOOLS_SOCKET: &str = "/run/keyless/agent.sock";
 
+/// What becomes of a process that goes on in another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Front {
+    /// It ends at once.
+    Leaves,
+    /// It stays, passes signals on, and ends as the other one does, which ends with it.
+    Stays,
+}
+
 /// What a command and all that it starts may use up of the machine, as far as the kernel can tell it from others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bounds {

@@ -36,6 +36,7 @@ pub(super) async fn run(ui: &Ui, args: BrokerArgs) -> Result<ExitCode, Error> {
 }
 
 async fn serve(ui: &Ui, args: BrokerArgs) -> Result<ExitCode, Error> {
+    keyless_daemon::refuse_traced()?;
     let (places, store) = open_store().await?;
     let factor =
         if args.factor_stdin { factor_from_stdin()? } else { prompt::factor(&args.factor)? };

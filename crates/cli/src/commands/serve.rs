@@ -18,6 +18,7 @@ pub(super) async fn run(ui: &Ui, args: ServeArgs) -> Result<ExitCode, Error> {
         serve_nl_stdio(&places.tools_socket(), &Identity::from_environment()?).await?;
         return Ok(ExitCode::SUCCESS);
     }
+    keyless_daemon::refuse_traced()?;
     let (places, vault) = unlock_vault(&args.factor).await?;
     let mut config = config(&places, &RouteArgs::default())?;
     config.nl.http = Some(args.http);

@@ -7,7 +7,10 @@ use std::{
     ffi::OsString,
     fs,
     io::{self, BufRead as _, BufReader, Read as _, Write as _},
-    os::unix::{fs::FileExt as _, process::ExitStatusExt as _},
+    os::unix::{
+        fs::FileExt as _,
+        process::{CommandExt as _, ExitStatusExt as _},
+    },
     process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio},
     thread,
 };
@@ -81,6 +84,14 @@ impl<'w> Invocation<'w> {
     /// Without the passphrase that the world gives otherwise.
     pub(crate) fn without_passphrase(mut self) -> Self {
         self.command.env_remove("KEYLESS_PASSPHRASE_FILE");
+        self
+    }
+
+    /// As another account, which only root can give it.
+    pub(crate) fn as_account(mut self, account: Option<u32>) -> Self {
+        if let Some(account) = account {
+            self.command.uid(account).gid(account);
+        }
         self
     }
 
@@ -173,9 +184,43 @@ impl Seen {
     }
 }
 
+/// The process that serves, by the number of the one that was started: a broker goes on in a child of that, which has the
+/// same arguments.
+pub(crate) fn serving(started: u32) -> u32 {
+    let read = |file: String| fs::read_to_string(file).unwrap_or_default();
+    let arguments = |process: u32| read(format!("/proc/{process}/cmdline"));
+    let own = arguments(started);
+    if !own.split('\0').any(|word| ["broker", "serve"].contains(&word)) {
+        return started;
+    }
+    let children = read(format!("/proc/{started}/task/{started}/children"));
+    let mut children = children.split_whitespace().filter_map(|child| child.parse().ok());
+    children.find(|child| arguments(*child) == own).unwrap_or(started)
+}
+
+/// What a process holds in memory that could be read, but for pages of zeros: an allocator reserves far more than it uses.
+pub(crate) fn memory_of(process: u32) -> io::Result<Vec<u8>> {
+    const PAGE: usize = 4096;
+    let maps = fs::read_to_string(format!("/proc/{process}/maps"))?;
+    let memory = fs::File::open(format!("/proc/{process}/mem"))?;
+    let mut all = Vec::new();
+    for line in maps.lines().filter(|line| line.contains(" rw")) {
+        let (from, to) = line.split(' ').next().unwrap().split_once('-').unwrap();
+        let [from, to] = [from, to].map(|text| u64::from_str_radix(text, 16).unwrap());
+        let mut area = vec![0; usize::try_from(to - from).unwrap()];
+        // Guard pages and kernel mappings can't be read.
+        if memory.read_exact_at(&mut area, from).is_ok() {
+            let used = area.chunks(PAGE).filter(|page| page.iter().any(|byte| *byte != 0));
+            used.for_each(|page| all.extend(page));
+        }
+    }
+    Ok(all)
+}
+
 impl Background<'_> {
+    /// Of a broker the process that serves.
     pub(crate) fn pid(&self) -> u32 {
-        self.child.id()
+        serving(self.child.id())
     }
 
     /// The next line of stdout, without its end.
@@ -207,24 +252,9 @@ impl Background<'_> {
         })
     }
 
-    /// What its process holds in memory that could be read, but for pages of zeros: an allocator reserves far more than
-    /// it uses.
+    /// As [`memory_of`], for its process.
     pub(crate) fn memory(&self) -> io::Result<Vec<u8>> {
-        const PAGE: usize = 4096;
-        let maps = fs::read_to_string(format!("/proc/{}/maps", self.pid()))?;
-        let memory = fs::File::open(format!("/proc/{}/mem", self.pid()))?;
-        let mut all = Vec::new();
-        for line in maps.lines().filter(|line| line.contains(" rw")) {
-            let (from, to) = line.split(' ').next().unwrap().split_once('-').unwrap();
-            let [from, to] = [from, to].map(|text| u64::from_str_radix(text, 16).unwrap());
-            let mut area = vec![0; usize::try_from(to - from).unwrap()];
-            // Guard pages and kernel mappings can't be read.
-            if memory.read_exact_at(&mut area, from).is_ok() {
-                let used = area.chunks(PAGE).filter(|page| page.iter().any(|byte| *byte != 0));
-                used.for_each(|page| all.extend(page));
-            }
-        }
-        Ok(all)
+        memory_of(self.pid())
     }
 
     /// Waits for its end.
@@ -239,6 +269,10 @@ impl Background<'_> {
 
 impl Drop for Background<'_> {
     fn drop(&mut self) {
+        // Where it is a child of the one that was started, that ends with it.
+        let serving = i32::try_from(self.pid()).ok().and_then(rustix::process::Pid::from_raw);
+        let _ = serving
+            .map(|process| rustix::process::kill_process(process, rustix::process::Signal::KILL));
         // Both fail only when it has ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();

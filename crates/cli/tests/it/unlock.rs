@@ -8,6 +8,7 @@ use std::{
     os::unix::{
         fs::PermissionsExt as _,
         net::{UnixListener, UnixStream},
+        process::ExitStatusExt as _,
     },
     process::{Child, Stdio},
     sync::{Arc, Mutex},
@@ -19,7 +20,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::{
-    invocation::{Invocation, KEYLESS},
+    invocation::{self, Invocation, KEYLESS},
     terminal::at_a_terminal,
     world::{ALLOWED, TOKEN, World, wait_until},
 };
@@ -80,13 +81,41 @@ fn of_brokers_that_start_at_once_one_serves() {
             assert!(errors.contains("next:  "), "{errors}");
         }
         let [(_, serving)] = <[_; 1]>::try_from(serving).expect("one of them serves");
-        wait_until("one serves", || status(&world)["broker"]["pid"] == json!(serving.id()));
+        wait_until("one serves", || {
+            status(&world)["broker"]["pid"] == json!(invocation::serving(serving.id()))
+        });
         let run = world.keyless(&["run", "--", "true"]).without_passphrase().run();
         run.ok();
         let locked = world.keyless(&["lock", "--json"]).run().data();
         assert_eq!(locked["was_unlocked"], json!(true), "round {round}");
         let output = serving.wait_with_output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+/// A shell or a service manager knows a broker by the process that it has started, which stands in front of it.
+#[test]
+fn the_process_in_front_of_a_broker_passes_signals_on_and_ends_as_it_does() {
+    let world = World::with_token();
+    let process = |id: u32| rustix::process::Pid::from_raw(id.cast_signed()).unwrap();
+    for (is_to_front, signal, end) in [
+        (true, Signal::KILL, (None, Some(9))),
+        (false, Signal::KILL, (None, Some(9))),
+        (false, Signal::TERM, (Some(0), None)),
+        (true, Signal::INT, (Some(0), None)),
+        (true, Signal::TERM, (Some(0), None)),
+    ] {
+        let mut command = world.keyless(&["broker"]).into_command();
+        let mut front = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+        let pid = || status(&world)["broker"]["pid"].as_u64();
+        wait_until("it serves", || pid().is_some());
+        let serving = u32::try_from(pid().unwrap()).unwrap();
+        assert_ne!(serving, front.id());
+        let told = if is_to_front { front.id() } else { serving };
+        rustix::process::kill_process(process(told), signal).unwrap();
+        let ended = front.wait().unwrap();
+        assert_eq!((ended.code(), ended.signal()), end, "{is_to_front} {signal:?}");
+        wait_until("nobody serves", || status(&world)["broker"].is_null());
     }
 }
 

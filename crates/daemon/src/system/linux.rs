@@ -21,6 +21,11 @@ pub(crate) fn parent(process: u32) -> Option<u32> {
     parent_in(&fs::read_to_string(format!("/proc/{process}/stat")).ok()?)
 }
 
+/// Who traces this process.
+pub(crate) fn tracer() -> Option<u32> {
+    tracer_in(&fs::read_to_string("/proc/self/status").unwrap_or_default())
+}
+
 /// Those of `signals` that this process was not started with as ignored.
 pub(crate) fn heeded(signals: &[i32]) -> Vec<i32> {
     let ignored = ignored_in(&fs::read_to_string("/proc/self/status").unwrap_or_default());
@@ -46,6 +51,12 @@ fn parent_in(stat: &str) -> Option<u32> {
     fields.split_whitespace().nth(1)?.parse().ok()
 }
 
+/// `TracerPid` of `/proc/self/status`, 0 for nobody.
+fn tracer_in(status: &str) -> Option<u32> {
+    let tracer = status.lines().find_map(|line| line.strip_prefix("TracerPid:"))?;
+    tracer.trim().parse().ok().filter(|process| *process != 0)
+}
+
 /// The mask of ignored signals from `/proc/self/status`: bit N - 1 for signal N.
 fn ignored_in(status: &str) -> u64 {
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -61,6 +72,13 @@ mod tests {
         assert_eq!(parent_in("12 (a) b) c (d)) S 34 12 0"), Some(34));
         assert_eq!(parent_in(""), None);
         assert_eq!(parent(std::process::id()), Some(std::os::unix::process::parent_id()));
+    }
+
+    #[test]
+    fn a_tracer_is_known() {
+        assert_eq!(tracer_in("Name:\tkeyless\nTracerPid:\t4711\nUid:\t0\n"), Some(4711));
+        assert_eq!(tracer_in("TracerPid:\t0\n"), None);
+        assert_eq!(tracer_in(""), None);
     }
 
     #[test]

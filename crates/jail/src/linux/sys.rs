@@ -52,10 +52,10 @@ pub(crate) enum Fork {
     Parent(Pid),
 }
 
-/// Forks. Only the jail's init and the keeper call it, which have one thread for all their lives.
+/// Forks. Only who has a single thread calls it: the jail's init and the keeper, which never have another, and a broker
+/// before it starts any.
 pub(crate) fn fork() -> io::Result<Fork> {
-    // SAFETY: the process has a single thread (init_if_asked runs before main starts any), so the
-    // child may do everything that the parent could.
+    // SAFETY: the process has a single thread (see above), so the child may do everything that the parent could.
     let pid = unsafe { libc::fork() };
     match pid {
         -1 => Err(io::Error::last_os_error()),
@@ -159,6 +159,55 @@ pub(crate) fn block_signals() -> io::Result<SignalMask> {
         libc::sigfillset(all.as_mut_ptr());
         zero_or_number(libc::pthread_sigmask(libc::SIG_BLOCK, all.as_ptr(), before.as_mut_ptr()))?;
         Ok(SignalMask(before.assume_init()))
+    }
+}
+
+/// Blocks `signals`, and gives what was blocked before.
+pub(crate) fn block(signals: &[i32]) -> io::Result<SignalMask> {
+    let set = set_of(signals);
+    let mut before = MaybeUninit::uninit();
+    // SAFETY: `set` is initialised; pthread_sigmask fills `before` unless it fails.
+    unsafe {
+        zero_or_number(libc::pthread_sigmask(
+            libc::SIG_BLOCK,
+            &raw const set,
+            before.as_mut_ptr(),
+        ))?;
+        Ok(SignalMask(before.assume_init()))
+    }
+}
+
+/// A signal that came.
+pub(crate) struct Heard {
+    pub(crate) signal: i32,
+    /// Whether another process sent it; else the kernel did: for a terminal, say, and then to the whole process group.
+    pub(crate) is_sent: bool,
+}
+
+/// Waits for the next of `signals`, which must be blocked.
+pub(crate) fn next_signal(signals: &[i32]) -> io::Result<Heard> {
+    let set = set_of(signals);
+    let mut info = MaybeUninit::<libc::siginfo_t>::uninit();
+    // SAFETY: `set` is initialised; sigwaitinfo fills `info` unless it fails.
+    let (signal, info) = unsafe {
+        match libc::sigwaitinfo(&raw const set, info.as_mut_ptr()) {
+            -1 => return Err(io::Error::last_os_error()),
+            signal => (signal, info.assume_init()),
+        }
+    };
+    // Codes of the kernel's own are above zero (sigaction(2)).
+    Ok(Heard { signal, is_sent: info.si_code <= 0 })
+}
+
+fn set_of(signals: &[i32]) -> libc::sigset_t {
+    let mut set = MaybeUninit::uninit();
+    // SAFETY: sigemptyset initialises `set`; a number that is no signal is not added.
+    unsafe {
+        libc::sigemptyset(set.as_mut_ptr());
+        for signal in signals {
+            libc::sigaddset(set.as_mut_ptr(), *signal);
+        }
+        set.assume_init()
     }
 }
 

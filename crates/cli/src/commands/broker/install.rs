@@ -76,6 +76,8 @@ fn unit(args: &BrokerInstallArgs) -> Result<String, Error> {
          Description=Keyless broker\n\n\
          [Service]\n\
          Type=notify\n\
+         # The broker is a child of the process that is started: nobody has opened its memory at the start.\n\
+         NotifyAccess=all\n\
          {home}\
          ExecStart={program} broker {option} {file}\n\
          Restart=on-failure\n\

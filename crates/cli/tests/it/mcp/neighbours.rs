@@ -6,9 +6,13 @@ use std::{
     process::{Command, Output},
 };
 
-use serde_json::Value;
+use keyless_testkit::Origin;
+use serde_json::{Value, json};
 
-use crate::world::{VARIABLE, World};
+use crate::{
+    invocation::{Background, memory_of},
+    world::{ALLOWED, VARIABLE, World, wait_until},
+};
 
 /// The broker's account, and a stranger's. Only root can give a process another one.
 const OWNER: u32 = 40_001;
@@ -27,6 +31,13 @@ struct Owned<'w> {
 
 impl<'w> Owned<'w> {
     fn unlocked(world: &'w World) -> Self {
+        let broker = Self::locked(world);
+        let unlocked = broker.keyless(&["unlock", "--for", "10m"]);
+        assert!(unlocked.status.success(), "{}", String::from_utf8_lossy(&unlocked.stderr));
+        broker
+    }
+
+    fn locked(world: &'w World) -> Self {
         let owner = rustix::process::geteuid().is_root().then_some(OWNER);
         if let Some(owner) = owner {
             let home = world.home.keyless_home().parent().unwrap().to_owned();
@@ -35,10 +46,22 @@ impl<'w> Owned<'w> {
             let all = ["-R", &format!("{owner}:{owner}"), home.to_str().unwrap()];
             assert!(Command::new("chown").args(all).status().unwrap().success());
         }
-        let broker = Self { world, owner };
-        let unlocked = broker.keyless(&["unlock", "--for", "10m"]);
-        assert!(unlocked.status.success(), "{}", String::from_utf8_lossy(&unlocked.stderr));
-        broker
+        Self { world, owner }
+    }
+
+    /// `keyless ARGUMENTS` of this account, with another process of it that has hold of the program before it runs.
+    fn watched(&self, way: &str, arguments: &[&str]) -> Background<'w> {
+        let (binary, factor) = (self.binary(), self.world.operator_file("passphrase"));
+        let script = ["python3", "-c", include_str!("watcher.py"), way];
+        let factor = ["--factor", factor.to_str().unwrap()];
+        let words = [&script[..], &factor, &[&binary], arguments].concat();
+        self.world.keyless(&[]).instead(&words).as_account(self.owner).start()
+    }
+
+    fn is_unlocked(&self) -> bool {
+        let status = self.keyless(&["status", "--json"]);
+        let status: Value = serde_json::from_slice(&status.stdout).unwrap();
+        status["data"]["unlocked"] == json!(true)
     }
 
     fn binary(&self) -> String {
@@ -53,10 +76,23 @@ impl<'w> Owned<'w> {
     fn keyless(&self, arguments: &[&str]) -> Output {
         let binary = self.binary();
         let words = [&[binary.as_str()], arguments].concat();
-        let mut command = self.world.keyless(&[]).instead(&words).into_command();
-        let output = as_account(&mut command, self.owner).output().unwrap();
+        let words = self.world.keyless(&[]).instead(&words).as_account(self.owner);
+        let output = words.into_command().output().unwrap();
         self.world.saw("stdout", &output.stdout);
         output
+    }
+
+    /// A session that has used the secret and stays.
+    fn used(&self, origin: &Origin) -> Background<'w> {
+        let script = r#"curl -sS -H "X: $TOKEN" https://api.allowed.test/ > /dev/null; echo used; read -r x"#;
+        let binary = self.binary();
+        let words = [binary.as_str(), "run", "--no-jail", "--", "sh", "-c", script];
+        // With a passphrase it would open the store by itself.
+        let run = self.world.keyless(&[]).without_passphrase().instead(&words);
+        let mut run = run.as_account(self.owner).start();
+        assert_eq!(run.line(), "used");
+        self.world.assert_received(origin);
+        run
     }
 
     /// The process behind the socket, as the kernel names it.
@@ -124,4 +160,58 @@ fn nobody_reads_a_brokers_memory_or_hears_a_value_at_its_sockets() {
         let came = strangers[what].as_str();
         assert!(came.is_some_and(|came| came.starts_with("denied")), "{what}: {strangers}");
     }
+}
+
+/// As `keyless unlock` starts a broker, and by hand. The program's memory and its map are opened before its first
+/// instruction, as by a process that watches for it and wins, and are read while the store is open.
+#[test]
+fn who_has_opened_a_brokers_memory_before_it_began_reads_no_value() {
+    if tracing_is_forbidden() {
+        return;
+    }
+    let mut world = World::with_token();
+    let origin = world.origin(ALLOWED);
+    world.write_config();
+    // The factor's word on the routes to the origin.
+    let broker = Owned::unlocked(&world);
+    broker.keyless(&["lock"]);
+    let unlocks = ["broker", "--factor-stdin", "--for", "600s"];
+    for (way, in_front) in [(&unlocks[..], false), (&["broker"], true)] {
+        let mut watcher = broker.watched("hold", way);
+        assert_eq!(watcher.line(), "held", "{way:?}");
+        wait_until("it is unlocked", || broker.is_unlocked());
+        let mut session = broker.used(&origin);
+        // Who may do anything finds the value: it is there.
+        if let Ok(all) = memory_of(broker.process().unsigned_abs()) {
+            assert!(world.canary.find(&all).is_some(), "{way:?}");
+        }
+        watcher.say(world.canary.value());
+        let seen: Value = serde_json::from_str(&watcher.line()).unwrap();
+        assert_eq!(seen["found"], json!(false), "{way:?}: {seen}");
+        // What was opened is the memory of the process that stands in front, or of none any more.
+        assert_eq!(seen["read"].as_u64().unwrap() > 0, in_front, "{way:?}: {seen}");
+        session.say("");
+        session.wait();
+        broker.keyless(&["lock"]);
+    }
+}
+
+#[test]
+fn a_broker_that_is_traced_opens_no_store() {
+    if tracing_is_forbidden() {
+        return;
+    }
+    let world = World::with_token();
+    let broker = Owned::locked(&world);
+    for way in [&["broker"][..], &["serve", "--http", "127.0.0.1:0"]] {
+        let mut watcher = broker.watched("trace", way);
+        assert_eq!(watcher.line(), r#"{"ended": 7}"#, "{way:?}");
+        assert!(!broker.is_unlocked(), "{way:?}");
+    }
+}
+
+/// Yama lets nobody trace, or nobody without a capability.
+fn tracing_is_forbidden() -> bool {
+    let scope = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
+    ["2", "3"].contains(&scope.trim())
 }
