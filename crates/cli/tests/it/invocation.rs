@@ -88,7 +88,7 @@ impl<'w> Invocation<'w> {
     }
 
     /// As another account, which only root can give it.
-    pub(crate) fn as_account(mut self, account: Option<u32>) -> Self {
+    pub(crate) fn by_account(mut self, account: Option<u32>) -> Self {
         if let Some(account) = account {
             self.command.uid(account).gid(account);
         }

@@ -55,7 +55,7 @@ impl<'w> Owned<'w> {
         let script = ["python3", "-c", include_str!("watcher.py"), way];
         let factor = ["--factor", factor.to_str().unwrap()];
         let words = [&script[..], &factor, &[&binary], arguments].concat();
-        self.world.keyless(&[]).instead(&words).as_account(self.owner).start()
+        self.world.keyless(&[]).instead(&words).by_account(self.owner).start()
     }
 
     fn is_unlocked(&self) -> bool {
@@ -76,7 +76,7 @@ impl<'w> Owned<'w> {
     fn keyless(&self, arguments: &[&str]) -> Output {
         let binary = self.binary();
         let words = [&[binary.as_str()], arguments].concat();
-        let words = self.world.keyless(&[]).instead(&words).as_account(self.owner);
+        let words = self.world.keyless(&[]).instead(&words).by_account(self.owner);
         let output = words.into_command().output().unwrap();
         self.world.saw("stdout", &output.stdout);
         output
@@ -89,7 +89,7 @@ impl<'w> Owned<'w> {
         let words = [binary.as_str(), "run", "--no-jail", "--", "sh", "-c", script];
         // With a passphrase it would open the store by itself.
         let run = self.world.keyless(&[]).without_passphrase().instead(&words);
-        let mut run = run.as_account(self.owner).start();
+        let mut run = run.by_account(self.owner).start();
         assert_eq!(run.line(), "used");
         self.world.assert_received(origin);
         run
@@ -111,7 +111,7 @@ impl<'w> Owned<'w> {
         let mut command = Command::new("python3");
         command.args(["-c", script, &self.process().to_string(), run.to_str().unwrap()]);
         command.current_dir("/");
-        let output = as_account(&mut command, account).output().unwrap();
+        let output = by_account(&mut command, account).output().unwrap();
         self.world.saw("a neighbour", &output.stdout);
         self.world.saw("a neighbour", &output.stderr);
         let text = String::from_utf8(output.stdout).unwrap();
@@ -126,7 +126,7 @@ impl Drop for Owned<'_> {
     }
 }
 
-fn as_account(command: &mut Command, account: Option<u32>) -> &mut Command {
+fn by_account(command: &mut Command, account: Option<u32>) -> &mut Command {
     match account {
         Some(account) => command.uid(account).gid(account),
         None => command,
