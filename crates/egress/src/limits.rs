@@ -15,9 +15,10 @@ pub(crate) const FAREWELLS: usize = 64;
 /// speed of long downloads; what comes behind is scrubbed of the forms in which servers echo.
 pub(crate) const MAX_DISGUISED: usize = 4 << 20;
 
-/// The tokens that answers have minted are looked for in every form up to so many bytes, the youngest first: 16 KiB, some ten
-/// JWTs or 400 opaque tokens. What finds them is made anew for each new one, in up to 20 ms for a KiB.
-pub(crate) const MAX_DISGUISED_TOKENS: usize = 16 << 10;
+/// Values are looked for in every form up to so many bytes, a session's own before the tokens that answers have minted, and the
+/// youngest first: 16 KiB, some ten JWTs or 400 opaque tokens. What finds them is made anew for each new one, in up to 20 ms
+/// for a KiB.
+pub(crate) const MAX_DISGUISED_VALUES: usize = 16 << 10;
 
 /// What looking for a token costs beside its own length.
 pub(crate) const TOKEN_OVERHEAD: usize = 256;

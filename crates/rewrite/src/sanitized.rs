@@ -12,7 +12,7 @@ use zeroize::Zeroizing;
 use crate::{
     cover::Cover,
     patterns::PatternSet,
-    sanitizer::{Finding, Sanitizer},
+    sanitizer::{Finding, MAX_IN_TEXT, Sanitizer},
     tally::Tally,
 };
 
@@ -52,7 +52,7 @@ impl Marking {
         let written = PatternSet::new(whole.chain(cut).collect::<Vec<_>>());
         let cover = Cover::over(values.iter().copied());
         let markers = markers.into_iter().map(str::to_owned).collect();
-        Self { sanitizer: Sanitizer::new(values), markers, written, cover }
+        Self { sanitizer: Sanitizer::of_wholes(values), markers, written, cover }
     }
 
     /// Puts markers into a whole text, and counts them; borrowed if there was nothing to replace.
@@ -87,7 +87,10 @@ impl Marking {
 
     /// Every place where a value stands, in order, none overlapping another, and none of them within a marker.
     pub fn find(&self, text: &[u8]) -> Vec<Finding> {
-        let mut findings = self.sanitizer.find(text);
+        self.but_markers(text, self.sanitizer.find(text))
+    }
+
+    fn but_markers(&self, text: &[u8], mut findings: Vec<Finding>) -> Vec<Finding> {
         findings.retain(|finding| !self.is_marker(text, &finding.range));
         findings
     }
@@ -130,12 +133,15 @@ pub struct SanitizedStream {
     passed: usize,
     /// How much of that is marked, or stands before what is.
     marked: usize,
+    /// What may still be read and unpacked of what is packed, however often it is looked at.
+    left: usize,
 }
 
 impl SanitizedStream {
     /// At the start of a stream.
     pub fn new(marking: Arc<Marking>, lengths: Lengths) -> Self {
-        Self { marking, lengths, text: Zeroizing::default(), passed: 0, marked: 0 }
+        let (text, left) = (Zeroizing::default(), MAX_IN_TEXT);
+        Self { marking, lengths, text, passed: 0, marked: 0, left }
     }
 
     /// Looks for more values from here on; those before keep their numbers.
@@ -153,6 +159,7 @@ impl SanitizedStream {
     ) -> Option<usize> {
         let held = self.held();
         self.take(chunk);
+        self.left = self.left.saturating_add(Sanitizer::unpacking(chunk.len()));
         let marking = Arc::clone(&self.marking);
         let waiting = &self.text[self.passed..];
         let decided = self.passed + marking.cover.begins(&[], waiting, marking.sanitizer.reach());
@@ -166,13 +173,16 @@ impl SanitizedStream {
         None
     }
 
-    /// Gives all that waits: at a message's end, and at the stream's. What passed before is still looked at.
+    /// Gives all that waits, at the end of a message or of the stream. What passed is not looked at again: between messages
+    /// stand lengths, which are nothing to write over.
     pub fn settle(&mut self, out: &mut Vec<u8>, tally: &mut Tally) {
         if self.held() > 0 {
             let end = self.text.len();
             let findings = self.due(end);
             self.write(&findings, end, out, tally);
         }
+        self.text.clear();
+        (self.passed, self.marked) = (0, 0);
     }
 
     /// Number of bytes that wait.
@@ -181,8 +191,9 @@ impl SanitizedStream {
     }
 
     /// What begins before `decided` and ends in what has not passed.
-    fn due(&self, decided: usize) -> Vec<Finding> {
-        let mut findings = self.marking.find(&self.text);
+    fn due(&mut self, decided: usize) -> Vec<Finding> {
+        let findings = self.marking.sanitizer.find_within(&self.text, &mut self.left);
+        let mut findings = self.marking.but_markers(&self.text, findings);
         let is_due = |range: &Range<usize>| range.end > self.passed && range.start < decided;
         findings.retain(|finding| is_due(&finding.range));
         findings

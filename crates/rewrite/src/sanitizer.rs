@@ -16,9 +16,10 @@ use std::{borrow::Cow, ops::Range};
 
 use zeroize::Zeroizing;
 
+pub(crate) use self::packed::MAX_IN_TEXT;
 use self::{
     forms::{Form, Sought},
-    packed::Unpacker,
+    packed::{TIMES_TEXT, Unpacker},
     screen::{EscapeScreen, Escapes, Screen, Seams, Sequences, Suspects, Suspicion},
     view::{Escaping, Room, View, as_read, thinned, without_strings},
 };
@@ -87,22 +88,33 @@ struct Desk {
 }
 
 impl Sanitizer {
-    /// For these values; what is shorter than [`MIN_SANITIZED`] is not looked for.
+    /// For these values, and for large parts of them; what is shorter than [`MIN_SANITIZED`] is not looked for.
     pub fn new<'a>(values: impl IntoIterator<Item = &'a [u8]>) -> Self {
+        Self::of(values, true)
+    }
+
+    /// For these values alone. Who may have it look at what they like, and sees what becomes of that, would learn of a part how
+    /// the value goes on: what goes with it is the value's.
+    pub fn of_wholes<'a>(values: impl IntoIterator<Item = &'a [u8]>) -> Self {
+        Self::of(values, false)
+    }
+
+    fn of<'a>(values: impl IntoIterator<Item = &'a [u8]>, in_parts: bool) -> Self {
         let values: Vec<_> =
             values.into_iter().map(|value| Zeroizing::new(value.to_vec())).collect();
         let of = |list: fn(&[u8]) -> Vec<Form>| {
             let long = values.iter().enumerate().filter(|(_, value)| value.len() >= MIN_SANITIZED);
             let all =
                 long.flat_map(|(at, value)| list(value).into_iter().map(move |form| (form, at)));
-            all.collect::<Vec<_>>()
+            all.filter(|(form, _)| in_parts || form.part == forms::Part::Whole).collect::<Vec<_>>()
         };
         let (exact, bare) = (of(forms::exact), of(forms::bare));
         let (folded, plain) = (of(forms::folded), of(forms::plain));
         let lengths = texts(&exact).chain(texts(&bare)).chain(texts(&folded)).map(<[u8]>::len);
         let longest = lengths.chain(values.iter().map(|value| value.len())).max().unwrap_or(0);
         let screen = Screen::new(texts(&exact), texts(&bare).chain(texts(&folded)), longest);
-        let stretched: Vec<_> = values.iter().flat_map(|value| forms::stretched(value)).collect();
+        let in_parts = values.iter().filter(|_| in_parts);
+        let stretched: Vec<_> = in_parts.flat_map(|value| forms::stretched(value)).collect();
         let matches = texts(&plain).chain(stretched.iter().map(|text| text.as_slice()));
         let matches: Vec<&[u8]> = matches.collect();
         let shortest = texts(&plain).map(<[u8]>::len).min().unwrap_or(0);
@@ -116,13 +128,23 @@ impl Sanitizer {
 
     /// Every place where a value stands, in order, none overlapping another.
     pub fn find(&self, text: &[u8]) -> Vec<Finding> {
+        self.find_within(text, &mut Self::unpacking(text.len()).saturating_add(MAX_IN_TEXT))
+    }
+
+    /// What a text of this length adds to what may be read and unpacked of packed ones.
+    pub(crate) fn unpacking(length: usize) -> usize {
+        length.saturating_mul(TIMES_TEXT)
+    }
+
+    /// The same, with no more than `left` that is read and unpacked of what is packed.
+    pub(crate) fn find_within(&self, text: &[u8], left: &mut usize) -> Vec<Finding> {
         let mut desk = Desk::default();
         let mut undone = <[Room; 2]>::default();
         if self.exact.set.is_empty() && self.bare.set.is_empty() {
             return Vec::new();
         }
         self.find_in(text, &mut undone, &mut desk);
-        self.find_packed(text, &mut undone, &mut desk);
+        self.find_packed(text, left, &mut undone, &mut desk);
         merged(desk.found)
     }
 
@@ -147,13 +169,15 @@ impl Sanitizer {
     }
 
     /// What is packed, of which all is taken out if a value is in it.
-    fn find_packed(&self, text: &[u8], undone: &mut [Room], desk: &mut Desk) {
+    fn find_packed(&self, text: &[u8], left: &mut usize, undone: &mut [Room], desk: &mut Desk) {
         let mut places = std::mem::take(&mut desk.packed);
+        if places.is_empty() {
+            return;
+        }
         places.sort_unstable();
         places.dedup();
-        let mut unpacker = None;
+        let mut unpacker = Unpacker::with(*left);
         for place in places {
-            let unpacker = unpacker.get_or_insert_with(|| Unpacker::of(text));
             let Some(content) = unpacker.unpack(text, place) else { continue };
             let from = desk.found.len();
             self.find_in(content.bytes, undone, desk);
@@ -163,6 +187,7 @@ impl Sanitizer {
             // What is packed once more is not looked into.
             desk.packed.clear();
         }
+        *left = unpacker.left();
     }
 
     /// How far what is looked at in one go reaches back: separators and escapes make a form several times as long.
@@ -170,7 +195,7 @@ impl Sanitizer {
         (self.longest() * 4).clamp(256, MAX_SEGMENT / 2)
     }
 
-    /// The longest form without anything between its parts: the widest escapes take six bytes for one.
+    /// The longest form without anything between its parts: common escapes take six bytes for one.
     pub(crate) fn reach(&self) -> usize {
         let longest = self.values.iter().map(|value| value.len()).max().unwrap_or(0);
         self.longest().max(longest * 6)

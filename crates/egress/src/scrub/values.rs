@@ -12,7 +12,7 @@ use keyless_rewrite::{Marking, PatternSet, Rewriter, echoes, length_keeping_scru
 use parking_lot::RwLock;
 use zeroize::Zeroizing;
 
-use crate::limits::{MAX_DISGUISED_TOKENS, TOKEN_OVERHEAD};
+use crate::limits::{MAX_DISGUISED_VALUES, TOKEN_OVERHEAD};
 
 /// Values, with whose they are and what stands for each.
 type Values = Vec<Value>;
@@ -183,16 +183,18 @@ fn pairs(values: &Values) -> impl Iterator<Item = (&[u8], &str)> {
     values.iter().map(|value| (value.bytes.as_slice(), value.placeholder.as_str()))
 }
 
-/// The same, with nothing in the place of the older minted tokens where there are many: those keep their numbers, and are
-/// not looked for.
+/// The same, with nothing in the place of those for which there is no room: they keep their numbers, and are not looked for.
+/// The session's own come first, and of these and of minted tokens the youngest.
 fn disguisable(values: &Values) -> Vec<(&[u8], &str)> {
     let mut all: Vec<_> = pairs(values).collect();
-    let mut minted = 0;
-    for (value, (bytes, _)) in values.iter().zip(&mut all).rev() {
-        if value.origin == Origin::Minted {
-            minted += bytes.len();
-            if minted > MAX_DISGUISED_TOKENS {
-                *bytes = b"";
+    let mut taken = 0;
+    for origin in [Origin::Session, Origin::Minted] {
+        for (value, (bytes, _)) in values.iter().zip(&mut all).rev() {
+            if value.origin == origin {
+                if taken + bytes.len() > MAX_DISGUISED_VALUES {
+                    *bytes = b"";
+                }
+                taken += bytes.len();
             }
         }
     }

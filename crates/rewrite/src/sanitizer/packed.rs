@@ -1,8 +1,8 @@
 //! Looks into what is compressed: gzip and zlib, as they stand, in base64 and in hex.
 //!
-//! Nearly every place where something packed seems to begin is none, and shows it within a few bytes. What is unpacked is
-//! bounded for each and for a text as a whole, so that neither a bomb nor a text full of beginnings costs more than the text
-//! itself by a constant. What is packed twice, or in another way, is not looked into. Source: reference/nl.md, 13.2.
+//! Nearly every place where something packed seems to begin is none, and shows it within a few bytes: more is read of one step
+//! by step. What is read and unpacked is bounded for each and for a text as a whole, so that neither a bomb nor a text full of
+//! beginnings costs more than the text itself by a constant. What is packed twice, or in another way, is not looked into. Source: reference/nl.md, 13.2.
 
 use std::ops::Range;
 
@@ -15,15 +15,16 @@ use super::{
 
 /// The most that is unpacked of one.
 pub(super) const MAX_UNPACKED: usize = 1 << 20;
-/// The most that is unpacked in one text, beside so many times its own length.
-const MAX_IN_TEXT: usize = 8 << 20;
-const TIMES_TEXT: usize = 4;
+/// The most that is read and unpacked in one text, beside so many times its own length.
+pub(crate) const MAX_IN_TEXT: usize = 8 << 20;
+pub(super) const TIMES_TEXT: usize = 4;
 /// The most that is read of one: deflate makes hardly anything longer.
 const MAX_PACKED: usize = MAX_UNPACKED + (64 << 10);
-/// As many bytes tell of most that they are none.
+/// As many bytes tell of most that they are none; what may be one is read to so many times as many.
 const PROBE: usize = 64;
 const PROBED: usize = 1 << 10;
-/// What a try costs, in bytes that are unpacked.
+const STEP: usize = 8;
+/// What a try costs, and each of several that follow one another, in bytes that are unpacked.
 const TRY: usize = 4 << 10;
 
 const GZIP: [u8; 3] = [0x1f, 0x8b, 8];
@@ -154,40 +155,49 @@ fn gzip_head(data: &[u8]) -> Option<usize> {
 }
 
 impl Unpacker {
-    pub(super) fn of(text: &[u8]) -> Self {
-        Self {
-            inflate: Decompress::new(false),
-            data: Room::default(),
-            unpacked: Room::default(),
-            left: text.len().saturating_mul(TIMES_TEXT).saturating_add(MAX_IN_TEXT),
-        }
+    /// For so many bytes that are read and unpacked.
+    pub(super) fn with(left: usize) -> Self {
+        let (data, unpacked) = (Room::default(), Room::default());
+        Self { inflate: Decompress::new(false), data, unpacked, left }
+    }
+
+    /// What is left of them.
+    pub(super) fn left(&self) -> usize {
+        self.left
     }
 
     /// Unpacks what begins in the text at this place, if something does.
     pub(super) fn unpack(&mut self, text: &[u8], start: usize) -> Option<Content<'_>> {
         let rest = text.get(start..)?;
         let packed = Packed::at(rest)?;
-        self.left = self.left.checked_sub(TRY)?;
-        let probed = self.inflate(packed, rest, PROBE, PROBED);
-        let used = match probed {
-            Inflated::Nothing => return None,
-            Inflated::All(used) => used,
-            Inflated::Some(_) => match self.inflate(packed, rest, MAX_PACKED, MAX_UNPACKED) {
-                Inflated::Nothing => return None,
-                Inflated::All(used) | Inflated::Some(used) => used,
-            },
+        let (mut bytes, mut most) = (PROBE, PROBED);
+        let used = loop {
+            let came = self.inflate(packed, rest, bytes, most);
+            self.left = self.left.saturating_sub(self.unpacked.len());
+            match came? {
+                Inflated::All(used) => break used,
+                Inflated::Some(used) if bytes >= MAX_PACKED => break used,
+                Inflated::Some(_) => {}
+            }
+            bytes = (bytes * STEP).min(MAX_PACKED);
+            most = if bytes < MAX_PACKED { (most * STEP).min(MAX_UNPACKED) } else { MAX_UNPACKED };
         };
         if self.unpacked.len() < MIN_SANITIZED {
             return None;
         }
-        self.left = self.left.saturating_sub(self.unpacked.len());
         let length = Digits::of(packed.written, rest).end_of(used);
         Some(Content { bytes: &self.unpacked, range: start..start + length, form: packed.written })
     }
 
-    /// Unpacks as much as comes of so many bytes.
-    fn inflate(&mut self, packed: Packed, text: &[u8], bytes: usize, most: usize) -> Inflated {
-        let Self { inflate, data, unpacked, .. } = self;
+    /// Unpacks as much as comes of so many bytes; `None` where that is nothing, or too much was unpacked before.
+    fn inflate(
+        &mut self,
+        packed: Packed,
+        text: &[u8],
+        bytes: usize,
+        most: usize,
+    ) -> Option<Inflated> {
+        let Self { inflate, data, unpacked, left } = self;
         let data = if packed.written == FoundAs::Plain {
             &text[..text.len().min(bytes)]
         } else {
@@ -195,29 +205,35 @@ impl Unpacker {
             let read = Digits::of(packed.written, text).read(&mut room.iter_mut());
             &room[..read]
         };
+        *left = left.checked_sub(data.len())?;
         view::make_room(unpacked, most);
         unpacked.clear();
         let all_there = data.len() < bytes;
+        let end = |used| if all_there { Inflated::All(used) } else { Inflated::Some(used) };
         let mut used = 0;
         loop {
             let Some(head) = packed.head(&data[used..]) else {
                 // A long name may stand in it.
-                let goes_on = used > 0 || !all_there;
-                return if goes_on { Inflated::Some(used) } else { Inflated::Nothing };
+                return (used > 0 || !all_there).then(|| end(used));
             };
+            let Some(rest) = left.checked_sub(TRY) else {
+                return (used > 0).then_some(Inflated::All(used));
+            };
+            *left = rest;
             inflate.reset(false);
             let ended = inflate_all(inflate, &data[used + head..], unpacked, most);
             used += head + usize::try_from(inflate.total_in()).unwrap_or(usize::MAX);
             match ended {
-                Ended::Failed if unpacked.len() < MIN_SANITIZED => return Inflated::Nothing,
-                Ended::Failed | Ended::Open => return Inflated::Some(used.min(data.len())),
+                Ended::Failed if unpacked.len() < MIN_SANITIZED => return None,
+                Ended::Failed => return Some(Inflated::All(used.min(data.len()))),
+                Ended::Full => return Some(Inflated::Some(used.min(data.len()))),
+                Ended::Open => return Some(end(used.min(data.len()))),
                 Ended::Whole => {}
             }
             used = data.len().min(used + packed.tail());
             // One may follow the other (RFC 1952, section 2.2).
             if !packed.is_gzip || !data[used..].starts_with(&GZIP) {
-                let is_all = used < data.len() || all_there;
-                return if is_all { Inflated::All(used) } else { Inflated::Some(used) };
+                return Some(if used < data.len() { Inflated::All(used) } else { end(used) });
             }
         }
     }
@@ -226,13 +242,14 @@ impl Unpacker {
 /// What came of an attempt, with the bytes that it took.
 enum Inflated {
     All(usize),
-    Nothing,
     /// There may be more than was read, or more of it than there is room for.
     Some(usize),
 }
 
 enum Ended {
     Failed,
+    /// There is no room for more.
+    Full,
     Open,
     Whole,
 }
@@ -245,7 +262,7 @@ fn inflate_all(inflate: &mut Decompress, data: &[u8], out: &mut Vec<u8>, most: u
         match inflate.decompress_vec(&data[taken..], out, FlushDecompress::None) {
             Ok(Status::StreamEnd) => return Ended::Whole,
             Err(_) => return Ended::Failed,
-            Ok(_) if out.len() >= most => return Ended::Open,
+            Ok(_) if out.len() >= most => return Ended::Full,
             Ok(_) if inflate.total_in() == read && out.len() == written => return Ended::Open,
             Ok(_) => {}
         }
@@ -377,7 +394,7 @@ mod tests {
     }
 
     fn unpacked(text: &[u8], start: usize) -> Option<(Vec<u8>, Range<usize>)> {
-        let mut unpacker = Unpacker::of(text);
+        let mut unpacker = Unpacker::with(MAX_IN_TEXT);
         let content = unpacker.unpack(text, start)?;
         Some((content.bytes.to_vec(), content.range))
     }
@@ -434,7 +451,7 @@ mod tests {
     fn a_bomb_is_unpacked_to_a_bound_and_only_so_many_are() {
         let bomb = gzip(&vec![0; MAX_UNPACKED * 4]);
         let text = bomb.repeat(40);
-        let mut unpacker = Unpacker::of(&text);
+        let mut unpacker = Unpacker::with(MAX_IN_TEXT + TIMES_TEXT * text.len());
         let mut all = 0;
         for start in (0..text.len()).step_by(bomb.len()) {
             let Some(content) = unpacker.unpack(&text, start) else { break };
@@ -442,6 +459,22 @@ mod tests {
             all += content.bytes.len();
         }
         assert!(all <= MAX_IN_TEXT + TIMES_TEXT * text.len() + MAX_UNPACKED, "{all}");
+    }
+
+    /// Neither what decodes for long and comes to nothing, nor many small ones in a row, get round the bound.
+    #[test]
+    fn what_is_read_counts_and_so_does_each_of_a_row() {
+        let members = gzip(b"").repeat(1 << 14);
+        let mut unpacker = Unpacker::with(MAX_IN_TEXT);
+        for start in (0..members.len()).step_by(gzip(b"").len()) {
+            unpacker.unpack(&members, start);
+        }
+        assert!(unpacker.left() < TRY);
+        // Of something that fails early, no more than the beginning is read.
+        let mut unpacker = Unpacker::with(MAX_IN_TEXT);
+        let broken = [b"eJw", &b"A8_-z0Lq".repeat(1 << 16)[..]].concat();
+        unpacker.unpack(&broken, 0);
+        assert!(MAX_IN_TEXT - unpacker.left() < 256 << 10, "{}", unpacker.left());
     }
 
     #[test]

@@ -168,28 +168,28 @@ mod tests {
     }
 
     proptest! {
-            #[test]
-            fn messages_keep_their_lengths_and_lose_values(
-                texts in prop::collection::vec(("[a-z]{0,9}", any::<bool>(), "[a-z]{0,9}"), 1..6),
-                sizes in prop::collection::vec(1_usize..40, 1..8),
-            ) {
-                let bench = Bench::one();
-                let secret = &bench.secrets[0];
-    bench.table.released().remember(&secret.path, &secret.placeholder, VALUE.as_bytes());
-                let stands_for = |text: &str| {
-                    texts
-                        .iter()
-                        .flat_map(|(before, has, after)| {
-                            let middle = if *has { text } else { "" };
-                            message(format!("{before}{middle}{after}").as_bytes())
-                        })
-                        .collect::<Vec<u8>>()
-                };
-                let placeholder = bench.placeholder(0).get(..VALUE.len()).unwrap();
-                let passed = passed(&bench, &stands_for(VALUE), &sizes).unwrap();
-                prop_assert_eq!(passed, stands_for(placeholder));
-            }
+        #[test]
+        fn messages_keep_their_lengths_and_lose_values(
+            texts in prop::collection::vec(("[a-z]{0,9}", any::<bool>(), "[a-z]{0,9}"), 1..6),
+            sizes in prop::collection::vec(1_usize..40, 1..8),
+        ) {
+            let bench = Bench::one();
+            let secret = &bench.secrets[0];
+            bench.table.released().remember(&secret.path, &secret.placeholder, VALUE.as_bytes());
+            let stands_for = |text: &str| {
+                texts
+                    .iter()
+                    .flat_map(|(before, has, after)| {
+                        let middle = if *has { text } else { "" };
+                        message(format!("{before}{middle}{after}").as_bytes())
+                    })
+                    .collect::<Vec<u8>>()
+            };
+            let placeholder = bench.placeholder(0).get(..VALUE.len()).unwrap();
+            let passed = passed(&bench, &stands_for(VALUE), &sizes).unwrap();
+            prop_assert_eq!(passed, stands_for(placeholder));
         }
+    }
 
     #[test]
     fn nothing_waits_between_two_messages() {
