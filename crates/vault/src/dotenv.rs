@@ -86,13 +86,17 @@ fn assignment(text: &str, at: usize, line: usize) -> (usize, Read) {
             Read::Assignments(vec![Assignment { name, value, line, place, is_composed }]),
         );
     }
-    let mut several = behind(text, place.clone(), exported.is_some(), line);
+    let mut several = match exported {
+        Some(_) => behind(text, place.clone(), line),
+        // Most that read such a line take all of it for the one value.
+        None => Vec::new(),
+    };
     let first = if several.is_empty() {
         let is_composed = is_composed(written) || is_cut(written, exported.is_some());
         Assignment { name, value, line, place, is_composed }
     } else {
         // Only a shell reads such a line.
-        let place = words(text, place, true).next().unwrap_or(from..from);
+        let place = words(text, place).next().unwrap_or(from..from);
         let value = Zeroizing::new(text[place.clone()].to_owned());
         Assignment { name, value, line, place, is_composed: true }
     };
@@ -100,8 +104,8 @@ fn assignment(text: &str, at: usize, line: usize) -> (usize, Read) {
     (next, Read::Assignments(several))
 }
 
-/// What else is set in a line in which an unquoted value stands at `place`: `A=b C=d`, `export A=b; export C=d`.
-fn behind(text: &str, place: Range<usize>, exported: bool, line: usize) -> Vec<Assignment> {
+/// What else is set in a line in which an unquoted value stands at `place`: `export A=b C=d`, `export A=b; export C=d`.
+fn behind(text: &str, place: Range<usize>, line: usize) -> Vec<Assignment> {
     let set = |place: Range<usize>| {
         let (name, value) = text[place.clone()].split_once('=')?;
         let (name, start) = (name.to_owned(), place.end - value.len());
@@ -116,13 +120,13 @@ fn behind(text: &str, place: Range<usize>, exported: bool, line: usize) -> Vec<A
             is_composed: true,
         })
     };
-    words(text, place, exported).skip(1).filter_map(set).collect()
+    words(text, place).skip(1).filter_map(set).collect()
 }
 
-/// The words of a part of a text; where a shell reads it, `;` ends one as well.
-fn words(text: &str, place: Range<usize>, shell: bool) -> impl Iterator<Item = Range<usize>> {
+/// The words of a part of a text, as a shell reads it.
+fn words(text: &str, place: Range<usize>) -> impl Iterator<Item = Range<usize>> {
     let start = text.as_ptr().addr();
-    let all = text[place].split(move |c| BLANKS.contains(&c) || shell && c == ';');
+    let all = text[place].split(|c| BLANKS.contains(&c) || c == ';');
     all.filter(|word| !word.is_empty()).map(move |word| {
         let from = word.as_ptr().addr() - start;
         from..from + word.len()
@@ -307,7 +311,8 @@ mod tests {
             ("export A=b C=d", vec![("A", "b"), ("C", "d")]),
             ("export A=b;  export C=d # why", vec![("A", "b"), ("C", "d")]),
             ("export A=b;C=d", vec![("A", "b"), ("C", "d")]),
-            ("A=b; C_2=d=e", vec![("A", "b"), ("C_2", "d=e")]),
+            ("export A=b C_2=d=e", vec![("A", "b"), ("C_2", "d=e")]),
+            ("A=host=db PASSWORD=c", vec![("A", "host=db PASSWORD=c")]),
             ("A=b some-program --flag", vec![("A", "b some-program --flag")]),
             ("export A=b&c", vec![("A", "b&c")]),
             ("A=host=db user=app", vec![("A", "host=db user=app")]),

@@ -44,7 +44,7 @@ pub struct Wish {
 }
 
 /// Why a line stays whose value is no more than a part of what its readers see.
-const COMPOSED: &str = "is put together by whoever reads it (${…}, $(…), a command, $'…', a backslash at its end), or ends for a shell at a blank outside of quotes";
+const COMPOSED: &str = "is put together by whoever reads it (${…}, $(…), a command, $'…', a backslash at its end), or ends for a shell at a blank, `&`, `;` or the like outside of quotes";
 
 /// What takes a value's place in its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -103,7 +103,7 @@ pub(in crate::commands) fn composed_in_words(one: &Composed, file: Option<&Path>
     let Composed { variable, line } = one;
     let file = file.map(|file| format!(" of {}", file.display())).unwrap_or_default();
     format!(
-        "{variable} (line {line}{file}) is put together by whoever reads it, or ends for a shell at a blank outside of quotes, so what \
+        "{variable} (line {line}{file}) is put together by whoever reads it, or ends for a shell at a blank, & or ; outside of quotes, so what \
          stands there may not be its value; it stays as it is. Add the whole value with keyless secret add, or write it in single quotes if it is meant literally"
     )
 }
