@@ -8,8 +8,10 @@ use std::{
     fs::{self, DirEntry, File, OpenOptions},
     os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
+    sync::atomic::{AtomicBool, Ordering},
 };
 
+use jiff::Timestamp;
 use keyless_core::Error;
 use rustix::fs::{FlockOperation, flock};
 use uuid::Uuid;
@@ -23,6 +25,8 @@ const NEW: &str = ".";
 pub(crate) struct Gone {
     id: String,
     file: PathBuf,
+    /// No entry from before it is its own.
+    begun: Option<Timestamp>,
     _held: File,
 }
 
@@ -30,6 +34,11 @@ impl Gone {
     /// What entries of the log about its actions call it.
     pub(crate) fn id(&self) -> &str {
         &self.id
+    }
+
+    /// When it began, if that can be told.
+    pub(crate) fn begun(&self) -> Option<Timestamp> {
+        self.begun
     }
 
     /// Nobody needs to know of it any more. Blocks.
@@ -44,6 +53,7 @@ pub(crate) struct Owner {
     folder: PathBuf,
     file: PathBuf,
     _held: File,
+    is_owing: AtomicBool,
 }
 
 impl Owner {
@@ -61,7 +71,13 @@ impl Owner {
             Ok(held)
         };
         let held = make().map_err(|error| unusable(&file, &error))?;
-        Ok(Self { name: format!("{chain}/{id}"), folder, file, _held: held })
+        let (name, is_owing) = (format!("{chain}/{id}"), AtomicBool::default());
+        Ok(Self { name, folder, file, _held: held, is_owing })
+    }
+
+    /// The end of an action may be missing in the log when this ends: its file stays, for the next one to look.
+    pub(crate) fn owe(&self) {
+        self.is_owing.store(true, Ordering::Relaxed);
     }
 
     /// What it is called, at its sessions.
@@ -92,7 +108,9 @@ impl Owner {
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.file);
+        if !*self.is_owing.get_mut() {
+            let _ = fs::remove_file(&self.file);
+        }
     }
 }
 
@@ -103,7 +121,10 @@ fn gone(entry: &DirEntry) -> Option<Gone> {
     }
     let held = File::open(entry.path()).ok()?;
     flock(&held, FlockOperation::NonBlockingLockExclusive).ok()?;
-    Some(Gone { id, file: entry.path(), _held: held })
+    // Nothing is ever written into it.
+    let made = held.metadata().and_then(|made| made.modified()).ok();
+    let begun = made.and_then(|made| Timestamp::try_from(made).ok());
+    Some(Gone { id, file: entry.path(), begun, _held: held })
 }
 
 /// What can't be looked at is somebody's.
@@ -125,10 +146,14 @@ mod tests {
         let begin = |chain| Owner::begin(&places, chain).unwrap();
         let (one, two) = (begin(""), begin(""));
         assert!(!two.survives(one.name()) && !two.survives(two.name()));
-        // A killed one leaves its file.
+        let over = begin("");
+        let file = over.file.clone();
+        drop(over);
+        assert!(!file.exists());
+        // One that owes an end leaves its file, as a killed one does.
         let (killed, file) = (one.name().to_owned(), one.file.clone());
+        one.owe();
         drop(one);
-        fs::write(&file, "").unwrap();
         assert!(two.survives(&killed));
         let mut gone = two.gone();
         let [first] = &gone[..] else { panic!("{}", gone.len()) };

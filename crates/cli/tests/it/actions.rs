@@ -391,6 +391,14 @@ fn an_end_that_can_not_be_written_says_that_the_action_has_begun() {
         "{told:?}"
     );
     world.sqlite("DROP TRIGGER full");
+    // The next broker writes down what is known of it.
+    world.keyless(&["unlock"]).run().ok();
+    let log = world.log();
+    world.keyless(&["lock"]).run().ok();
+    let is_end = |entry: &&Value| entry["error_code"] == "action_interrupted";
+    let end = log.iter().find(is_end).expect("an end");
+    let released = execs(&world).into_iter().find(|one| one["detail"]["kind"] == "released");
+    assert_eq!(end["detail"]["action_id"], released.unwrap()["detail"]["action_id"]);
 }
 
 #[test]

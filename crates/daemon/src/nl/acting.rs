@@ -116,7 +116,8 @@ impl NlService {
         self.room.leave(instance)
     }
 
-    /// Ends all that is under way, as the broker does, and waits for so long until each has its end in the log.
+    /// Ends all that is under way, as the broker does, and waits for so long until each has its end in the log. What has none
+    /// by then is the next broker's to end.
     pub(crate) async fn end_actions(&self, patience: Duration) {
         let ending = async {
             loop {
@@ -130,7 +131,14 @@ impl NlService {
                 tokio::time::sleep(SOON).await;
             }
         };
-        let _ = timeout(patience, ending).await;
+        if timeout(patience, ending).await.is_err() {
+            self.owner.owe();
+        }
+    }
+
+    /// The log may lack what it was told last.
+    pub(crate) fn owe_ends(&self) {
+        self.owner.owe();
     }
 
     /// What an agent's actions have in common. One that it does for another has nothing in common with
@@ -151,7 +159,9 @@ impl NlService {
         // Locked before it is asked, so that what a session leaves is there when its end removes it.
         let mut sessions = self.sessions.lock();
         if let Some(why) = over.iter().find_map(|over| *over.borrow()) {
-            return Err(why.into());
+            // Of this one nothing has begun.
+            let is_stopped = why == Code::ActionInterrupted;
+            return Err(if is_stopped { Code::SessionEnded } else { why }.into());
         }
         if caller.acting.is_some() {
             return Ok(Acting { session: open()?, over });

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, fs, sync::Arc};
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use keyless_core::{
     Code, Error,
     audit::{Action, Agent, Detail, Draft, Entry, Outcome, Target},
@@ -52,8 +52,13 @@ impl NlService {
     /// Writes down the end of each action whose values that broker had released, and that it did not bring to an end.
     async fn close_actions(&self, gone: &Gone) -> Result<(), Error> {
         // What it was at when it ended is among the last that it did.
-        let of_it =
-            AuditQuery { text: Some(gone.id().to_owned()), newest: true, ..AuditQuery::default() };
+        let of_it = AuditQuery {
+            text: Some(gone.id().to_owned()),
+            newest: true,
+            // The log is long. A clock may have been set meanwhile, by a little.
+            since: gone.begun().map(|begun| begun - SignedDuration::from_mins(1)),
+            ..AuditQuery::default()
+        };
         let entries = self.vault.store().audit_query(&of_it).await?;
         let of_it = |entry: &Entry| entry.detail.broker.as_deref() == Some(gone.id());
         for open in open_actions(entries.into_iter().filter(of_it)) {

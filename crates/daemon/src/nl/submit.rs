@@ -470,6 +470,7 @@ impl NlService {
         for place in &at_sources {
             let subject = place_subject(&self.vault, place);
             if grants.index.names(grantee, kind, &subject, &categories)
+                && is_lent(caller, kind, &subject, &categories)
                 && caller.covers(kind, std::slice::from_ref(&subject), &categories).is_ok()
             {
                 self.vault.let_open(place);
@@ -631,13 +632,8 @@ fn named_by_grants<'s>(
     let (mut visible, mut dormant, mut beyond) = (Vec::new(), Vec::new(), Vec::new());
     for secret in secrets {
         let subject = subject(vault, secret);
-        // Of what a token does not name, its subject does not learn that there is any.
-        let is_lent = |acting: &super::caller::Acting| {
-            let one = std::slice::from_ref(&subject);
-            acting.token.scope.covers(kind, one, categories).is_ok()
-        };
         if !grants.names(grantee, kind, &subject, categories)
-            || !caller.acting.as_ref().is_none_or(is_lent)
+            || !is_lent(caller, kind, &subject, categories)
         {
             continue;
         }
@@ -650,6 +646,14 @@ fn named_by_grants<'s>(
         list.push(secret);
     }
     [visible, dormant, beyond]
+}
+
+/// Whether who acts was lent this: of what a token does not name, its subject does not learn that there is any.
+fn is_lent(caller: &Caller, kind: ActionType, subject: &Subject, categories: &Categories) -> bool {
+    let one = std::slice::from_ref(subject);
+    let covers =
+        |acting: &super::caller::Acting| acting.token.scope.covers(kind, one, categories).is_ok();
+    caller.acting.as_ref().is_none_or(covers)
 }
 
 /// Refuses what names bait and means none of what else is known.

@@ -36,11 +36,12 @@ impl NlService {
                 self.rest(&aid, reason).await?;
             }
         }
-        self.end_orphans().await?;
         self.agents.forget_sessions(now).await?;
         self.delegations.forget(now).await?;
         self.replays.forget(now).await?;
-        self.detection.forget_orphans().await
+        self.detection.forget_orphans().await?;
+        // Last: it reads the log, of which a part may be missing.
+        self.end_orphans().await
     }
 
     /// An agent has come: suspended if it was away for too long, noted otherwise.

@@ -204,6 +204,9 @@ async fn serve_to_the_end(
     let (requests, log) = (service.broker.requests(), service.broker.log());
     let (over, told) =
         tokio::join!(at_last(|| requests.take_all_back()), log.flush_within(LAST_TRIES));
+    if told.is_err() {
+        service.nl.owe_ends();
+    }
     over.and(told)
 }
 

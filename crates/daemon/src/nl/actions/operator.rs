@@ -50,7 +50,7 @@ pub struct OwnActions {
     session: ActionSession,
     terms: OwnTerms,
     /// While this lives, nobody else closes what is under way.
-    _owner: Owner,
+    owner: Owner,
 }
 
 impl OwnActions {
@@ -65,7 +65,7 @@ impl OwnActions {
         let session = ActionSession::open(broker, places, own, name, limits, terms.grace, &jails)?;
         let owner = Owner::begin(places, broker.vault().store().audit_chain())?;
         broker.log().of_broker(owner.id());
-        Ok(Self { broker: broker.clone(), agent: Arc::new(agent), session, terms, _owner: owner })
+        Ok(Self { broker: broker.clone(), agent: Arc::new(agent), session, terms, owner })
     }
 
     /// Does actions one after the other, or checks that they could be done. Each is on record before it is told what came
@@ -129,6 +129,7 @@ impl OwnActions {
         match account.close(end).await {
             Ok(audit_ref) => response.audit_ref = audit_ref,
             Err(error) => {
+                self.owner.owe();
                 response.result = None;
                 fail(&mut response, &end_unwritten(error, has_begun));
             }

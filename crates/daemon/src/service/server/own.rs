@@ -17,6 +17,7 @@ use crate::{
     nl::{NlService, end_revoked},
     places::Places,
     run::SessionHandle,
+    session_broker::LAST_TRIES,
 };
 
 /// The door for the tools of a session whose broker is in this process.
@@ -86,6 +87,7 @@ impl OwnTools {
 
     /// Ends the agent that they are.
     pub(crate) async fn close(&self) {
+        self.service.nl.end_actions(LAST_TRIES).await;
         self.service.close_tools(&self.tools).await;
         self.upkeep.abort();
     }
