@@ -8,8 +8,8 @@ use keyless_core::{
     SecretPath, SessionKey, audit::Action,
 };
 use keyless_egress::{
-    Broker, Engine, Event, Explanation, Finished, Question, Released, RequestInfo, SecretFate,
-    SessionSecret, SessionSpec,
+    Broker, Engine, Event, Explanation, Finished, Incident, Question, Released, RequestInfo,
+    SecretFate, SessionSecret, SessionSpec,
 };
 use keyless_store::{AuditQuery, Store};
 use keyless_vault::{Catalog, Vault};
@@ -137,6 +137,8 @@ impl Broker for Nobody {
     fn record(&self, _: Event) -> Result<(), Error> {
         Ok(())
     }
+
+    fn incident(&self, _: Incident) {}
 
     fn finished(&self, _: Finished) {}
 }

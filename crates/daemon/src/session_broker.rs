@@ -25,7 +25,9 @@ use keyless_core::{
     SecretValue,
     audit::{Action, Agent, Detail, Draft, Outcome, Target},
 };
-use keyless_egress::{Broker, Event, Finished, Kept, Minted, Recording, Released, RequestInfo};
+use keyless_egress::{
+    Broker, Event, Finished, Incident, Kept, Minted, Recording, Released, RequestInfo,
+};
 use keyless_store::AuditLog;
 use tokio::time::{sleep, timeout};
 use uuid::Uuid;
@@ -330,22 +332,22 @@ impl SessionBroker {
 
 impl SessionBroker {
     /// That a server has sent values back, and they were taken out. It is the server's doing: no agent's score changes by it.
-    fn incident(&self, finished: &Finished) -> Draft {
+    fn value_in_output(&self, incident: Incident) -> Draft {
+        let Incident { correlation_id, authority, request, redacted } = incident;
         let mut secrets: Vec<SecretPath> = Vec::new();
-        for one in &finished.redacted {
+        for one in &redacted {
             note_once(&mut secrets, &one.secret);
         }
-        let correlation_id = finished.correlation_id.clone();
         let target = Target::Secrets(secrets);
         let draft = self.draft(Action::Incident, Outcome::Blocked, target, correlation_id);
-        let (method, path) = finished.request.clone().unzip();
+        let (method, path) = request.unzip();
         let detail = Detail {
-            authority: finished.authority.as_ref().map(ToString::to_string),
+            authority: authority.as_ref().map(ToString::to_string),
             kind: Some("value_in_output".to_owned()),
             method,
-            note: redacted_forms(&finished.redacted),
+            note: redacted_forms(&redacted),
             path,
-            redacted_count: Some(redacted_count(finished)),
+            redacted_count: Some(redacted_count(&redacted)),
             ..Detail::default()
         };
         Draft { detail, ..draft }
@@ -466,11 +468,12 @@ impl Broker for SessionBroker {
         self.log.append_soon(draft)
     }
 
+    /// An incident of its own (NL-2.6.7), as in an action's output.
+    fn incident(&self, incident: Incident) {
+        self.log.owe(self.value_in_output(incident));
+    }
+
     fn finished(&self, finished: Finished) {
-        // A value in what came back is an incident of its own (NL-2.6.7), as in an action's output.
-        if !finished.redacted.is_empty() {
-            self.log.owe(self.incident(&finished));
-        }
         let target = finished.authority.clone().map_or(Target::Connection, Target::Authority);
         let correlation_id = finished.correlation_id.clone();
         let draft = self.draft(Action::Egress, Outcome::Success, target, correlation_id);

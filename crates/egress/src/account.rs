@@ -15,7 +15,7 @@ use keyless_core::{Code, Error};
 use crate::{
     Engine, Session,
     engine::Flight,
-    ports::Finished,
+    ports::{Finished, Incident},
     refusal::{self, Subject},
     scrub::Taken,
 };
@@ -88,12 +88,25 @@ impl Account {
     pub(crate) fn pass(&self, way: Way, bytes: usize) -> Result<(), Error> {
         let counter = if way == Way::Sent { &self.sent } else { &self.received };
         counter.fetch_add(bytes as u64, Ordering::Relaxed);
+        if way == Way::Received {
+            self.tell();
+        }
         self.session.quota().spend_bytes(bytes)
+    }
+
+    /// Tells of what was taken out: an answer may come for hours, and an operator is not to wait for its end.
+    fn tell(&self) {
+        let redacted = self.taken.news();
+        if !redacted.is_empty() {
+            let Subject { correlation_id, authority, request } = self.subject().clone();
+            self.session.incident(Incident { correlation_id, authority, request, redacted });
+        }
     }
 }
 
 impl Drop for Account {
     fn drop(&mut self) {
+        self.tell();
         let Some(subject) = self.subject.take() else { return };
         // As a rule nobody else has it any more, so nothing is copied.
         let Subject { correlation_id, authority, request } = Arc::unwrap_or_clone(subject);

@@ -69,7 +69,7 @@ pub use crate::limits::Limits;
 pub use crate::oauth::{TokenReply, TokenRequest};
 /// What the broker implements.
 pub use crate::ports::{
-    Broker, Event, Finished, Kept, Minted, Recording, Redacted, Released, RequestInfo,
+    Broker, Event, Finished, Incident, Kept, Minted, Recording, Redacted, Released, RequestInfo,
 };
 /// How much one session may ask for.
 pub use crate::quota::Allowance;

@@ -68,6 +68,9 @@ pub trait Broker: Send + Sync + 'static {
     /// can't be written; then nothing may pass.
     fn record(&self, event: Event) -> Result<(), Error>;
 
+    /// Takes note that values were taken out of what comes back, as soon as they were. Nothing waits for it.
+    fn incident(&self, incident: Incident);
+
     /// Takes note of what a request or tunnel came to. Nothing waits for it.
     fn finished(&self, finished: Finished);
 }
@@ -172,6 +175,20 @@ pub struct Finished {
     /// From the head to the last byte.
     pub took: Duration,
     /// What was taken out of what came back.
+    pub redacted: Vec<Redacted>,
+}
+
+/// Values that a server has sent back, and that were taken out. Of one request or tunnel there are several where more
+/// secrets, or other encodings, come later.
+#[derive(Clone, Debug)]
+pub struct Incident {
+    /// Joins it with the other entries about it.
+    pub correlation_id: String,
+    /// Who sent them.
+    pub authority: Option<Authority>,
+    /// The method and path of the request; a tunnel has none.
+    pub request: Option<(String, String)>,
+    /// What was taken out until then.
     pub redacted: Vec<Redacted>,
 }
 

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use zeroize::Zeroizing;
 
 use crate::{
-    ports::{Broker, Event, Finished, Kept},
+    ports::{Broker, Event, Finished, Incident, Kept},
     quota::{Allowance, Quota},
     reading::Reading,
     swap::SwapTable,
@@ -222,6 +222,10 @@ impl Session {
     /// Begins anew with another allowance.
     pub(crate) fn set_allowance(&self, allowance: Allowance) {
         self.quota.store(Arc::new(Quota::of(allowance)));
+    }
+
+    pub(crate) fn incident(&self, incident: Incident) {
+        self.broker.incident(incident);
     }
 
     pub(crate) fn finished(&self, finished: Finished) {

@@ -96,7 +96,7 @@ impl UnderWay {
             path,
             rule: Some(decided_by(&uses.rules)),
             status: finished.status,
-            redacted_count: Some(redacted_count(finished)).filter(|count| *count > 0),
+            redacted_count: Some(redacted_count(&finished.redacted)).filter(|count| *count > 0),
             note: redacted_forms(&finished.redacted),
             swaps: Some(uses.swaps).filter(|count| *count > 0),
             locations: uses.locations,
@@ -109,8 +109,8 @@ impl UnderWay {
 }
 
 /// How often a value was taken out of what came back.
-pub(super) fn redacted_count(finished: &Finished) -> u64 {
-    finished.redacted.iter().map(|redacted| redacted.count).sum()
+pub(super) fn redacted_count(redacted: &[Redacted]) -> u64 {
+    redacted.iter().map(|redacted| redacted.count).sum()
 }
 
 /// What was taken out, as `path:encoding`, as it is said of an action.

@@ -1,6 +1,9 @@
 //! What was taken out of the answers to one request or the messages of one tunnel, for the log.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
 
 use keyless_rewrite::Tally;
 use parking_lot::Mutex;
@@ -17,7 +20,18 @@ pub(super) struct Watch {
 
 /// Shared by all that comes back for one request: heads, bodies, trailers and messages.
 #[derive(Default)]
-pub(crate) struct Taken(Mutex<Vec<Redacted>>);
+pub(crate) struct Taken {
+    counts: Mutex<Counts>,
+    /// So that what is asked for each frame costs nothing as a rule.
+    has_news: AtomicBool,
+}
+
+#[derive(Default)]
+struct Counts {
+    all: Vec<Redacted>,
+    /// How many of them, from the first, were told already.
+    told: usize,
+}
 
 impl Taken {
     /// Takes over what was counted of these values.
@@ -25,18 +39,32 @@ impl Taken {
         if tally.is_empty() {
             return;
         }
-        let mut all = self.0.lock();
+        let all = &mut self.counts.lock().all;
         for (value, form, count) in std::mem::take(tally).iter() {
             let (secret, encoding) = (known.path(value), form.into());
             match all.iter_mut().find(|one| one.secret == *secret && one.encoding == encoding) {
                 Some(one) => one.count += count,
-                None => all.push(Redacted { secret: secret.clone(), encoding, count }),
+                None => {
+                    all.push(Redacted { secret: secret.clone(), encoding, count });
+                    self.has_news.store(true, Ordering::Relaxed);
+                }
             }
         }
     }
 
+    /// What nobody was told yet: each value in each encoding once, with how often it was found until now.
+    pub(crate) fn news(&self) -> Vec<Redacted> {
+        if !self.has_news.swap(false, Ordering::Relaxed) {
+            return Vec::new();
+        }
+        let mut counts = self.counts.lock();
+        let news = counts.all[counts.told..].to_vec();
+        counts.told = counts.all.len();
+        news
+    }
+
     /// All of it.
     pub(crate) fn all(&self) -> Vec<Redacted> {
-        self.0.lock().clone()
+        self.counts.lock().all.clone()
     }
 }

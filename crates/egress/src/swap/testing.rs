@@ -60,6 +60,8 @@ impl Broker for MemoryBroker {
         })
     }
 
+    fn incident(&self, _: crate::ports::Incident) {}
+
     fn finished(&self, _: crate::ports::Finished) {}
 
     fn record(&self, _event: Event) -> Result<(), Error> {

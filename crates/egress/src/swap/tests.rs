@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     passage::PassageError,
-    ports::{Broker, Event, Finished, Released, RequestInfo},
+    ports::{Broker, Event, Finished, Incident, Released, RequestInfo},
 };
 
 /// What leaves for a request to `host`: its head and whole body.
@@ -76,6 +76,8 @@ impl Broker for Confused {
     fn record(&self, _: Event) -> Result<(), Error> {
         Ok(())
     }
+
+    fn incident(&self, _: Incident) {}
 
     fn finished(&self, _: Finished) {}
 }

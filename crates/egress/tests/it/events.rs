@@ -28,6 +28,27 @@ fn no_event_waits_for_the_next() {
     }
 }
 
+/// Such a stream may last for hours.
+#[test]
+fn what_is_taken_out_of_a_stream_is_told_before_it_ends() {
+    let permitted = Arc::new(Semaphore::new(3));
+    let (scene, mut stream) = open(Alpn::Http2, &permitted);
+    for _ in 0..3 {
+        next_chunk(&mut stream);
+    }
+    let told: Vec<_> = scene.broker.incidents.lock().clone();
+    // Once for each value and encoding: how often it came is said at the end.
+    let [incident] = &told[..] else { panic!("{told:?}") };
+    assert_eq!(incident.request, Some(("GET".to_owned(), "/".to_owned())));
+    let [redacted] = &incident.redacted[..] else { panic!("{incident:?}") };
+    assert_eq!((redacted.secret.as_str(), redacted.count), ("team/test/token", 1));
+    assert!(scene.broker.finished.lock().is_empty(), "it has not ended");
+    drop(stream);
+    assert!(comes_true(|| !scene.broker.finished.lock().is_empty()));
+    assert_eq!(scene.broker.finished.lock()[0].redacted[0].count, 3);
+    assert_eq!(scene.broker.incidents.lock().len(), 1);
+}
+
 /// A model that nobody listens to any more costs money.
 #[test]
 fn a_client_that_leaves_an_idle_stream_takes_the_upstream_with_it() {

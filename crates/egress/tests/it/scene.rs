@@ -25,8 +25,8 @@ use keyless_core::{
     },
 };
 use keyless_egress::{
-    Allowance, Broker, Engine, EngineConfig, Event, Finished, Kept, Limits, Minted, Recording,
-    Released, RequestInfo, Session, SessionSecret, SessionSpec,
+    Allowance, Broker, Engine, EngineConfig, Event, Finished, Incident, Kept, Limits, Minted,
+    Recording, Released, RequestInfo, Session, SessionSecret, SessionSpec,
 };
 use keyless_testkit::{Canary, Origin, OriginOptions, TestCa};
 use parking_lot::Mutex;
@@ -109,6 +109,7 @@ pub(crate) struct TestBroker {
     /// Requests that were asked about, as `METHOD path`.
     pub(crate) asked: Mutex<Vec<String>>,
     pub(crate) finished: Mutex<Vec<Finished>>,
+    pub(crate) incidents: Mutex<Vec<Incident>>,
     /// Requests whose path has this word make it panic.
     pub(crate) stumbles_over: Mutex<Option<&'static str>>,
     /// How many minted tokens came to be kept.
@@ -164,6 +165,7 @@ impl Scene {
             consents: Mutex::default(),
             asked: Mutex::default(),
             finished: Mutex::default(),
+            incidents: Mutex::default(),
             stumbles_over: Mutex::default(),
             kept: Mutex::default(),
             log_stands: Mutex::default(),
@@ -445,6 +447,10 @@ impl Broker for TestBroker {
     fn record(&self, event: Event) -> Result<(), Error> {
         self.events.lock().push(event);
         Ok(())
+    }
+
+    fn incident(&self, incident: Incident) {
+        self.incidents.lock().push(incident);
     }
 
     fn finished(&self, finished: Finished) {
