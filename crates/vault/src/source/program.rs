@@ -38,6 +38,8 @@ pub fn run_programs_with_open_files(limit: Rlimit) {
 }
 
 const MAX_OUTPUT: usize = 1024 * 1024;
+/// What is made room for before the last read, which finds the end.
+const LAST_READ: usize = 64;
 /// Variables that such programs need to find their user and a person.
 const INHERITED: &[&str] = &[
     "DBUS_SESSION_BUS_ADDRESS",
@@ -247,7 +249,8 @@ impl Ran {
 }
 
 async fn read_limited(from: Option<impl AsyncRead + Unpin>) -> io::Result<Zeroizing<Vec<u8>>> {
-    let mut bytes = Zeroizing::new(Vec::with_capacity(64 * 1024));
+    // Room for all at once, and some for the last read: what a buffer has outgrown is given back with values in it.
+    let mut bytes = Zeroizing::new(Vec::with_capacity(MAX_OUTPUT + LAST_READ));
     if let Some(from) = from {
         from.take(MAX_OUTPUT as u64 + 1).read_to_end(&mut bytes).await?;
     }
