@@ -33,6 +33,8 @@ pub(crate) struct Captured {
     pub(crate) joint: Zeroizing<Vec<u8>>,
     /// Whose bytes they are.
     pub(crate) stretches: Vec<(Stream, usize)>,
+    /// Something did not fit, and nothing is taken behind it: a hole would part what is looked for.
+    is_full: bool,
 }
 
 /// How a run ended.
@@ -64,6 +66,15 @@ pub(crate) struct Bounds {
 }
 
 impl Captured {
+    /// Takes what was read, if it fits into so many bytes with all that came before.
+    fn take(&mut self, stream: Stream, bytes: &[u8], most: usize) -> bool {
+        self.is_full |= self.joint.len() + bytes.len() > most;
+        if !self.is_full {
+            self.push(stream, bytes);
+        }
+        !self.is_full
+    }
+
     fn push(&mut self, stream: Stream, bytes: &[u8]) {
         if self.joint.capacity() - self.joint.len() < bytes.len() {
             // By hand, so that an outgrown buffer is wiped.
@@ -109,12 +120,11 @@ pub(crate) async fn run_to_end(
             tokio::select! {
                 exit = &mut waiting => break exit,
                 Some((stream, bytes)) = receiver.recv() => {
-                    if captured.joint.len() + bytes.len() > bounds.output {
+                    if !captured.take(stream, &bytes, bounds.output) {
                         end = End::Overflow;
                         process.kill();
                         break waiting.await;
                     }
-                    captured.push(stream, &bytes);
                 }
                 () = sleep_until(deadline) => {
                     let (exit, how) = stop(&*process, &mut waiting, &mut receiver, &mut captured, bounds).await;
@@ -129,10 +139,8 @@ pub(crate) async fn run_to_end(
     // and keeps it open, or writes on, is not waited for.
     let left = async {
         while let Some((stream, bytes)) = receiver.recv().await {
-            if end == End::Overflow || captured.joint.len() + bytes.len() > bounds.output {
-                end = if end == End::Itself { End::Overflow } else { end };
-            } else {
-                captured.push(stream, &bytes);
+            if !captured.take(stream, &bytes, bounds.output) && end == End::Itself {
+                end = End::Overflow;
             }
         }
     };
@@ -162,9 +170,7 @@ async fn stop(
             tokio::select! {
                 exit = &mut *waiting => break exit,
                 Some((stream, bytes)) = receiver.recv() => {
-                    if captured.joint.len() + bytes.len() <= bounds.output {
-                        captured.push(stream, &bytes);
-                    }
+                    captured.take(stream, &bytes, bounds.output);
                 }
             }
         }
@@ -238,6 +244,15 @@ mod tests {
         let ended = timeout(LEFT * 10, run_to_end(running, None, &bounds)).await.unwrap().unwrap();
         assert!(ended.captured.joint.starts_with(b"all is well"));
         writing.await.unwrap();
+    }
+
+    #[test]
+    fn nothing_is_taken_behind_what_did_not_fit() {
+        let mut captured = Captured::default();
+        assert!(captured.take(Stream::Output, b"four", 8));
+        assert!(!captured.take(Stream::Output, b"five!", 8));
+        assert!(!captured.take(Stream::Errors, b"2", 8));
+        assert_eq!(&captured.joint[..], b"four");
     }
 
     /// Runs on.
