@@ -1,7 +1,9 @@
 //! A jail for one command, and how the caller keeps hold of it from outside.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::iter;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
@@ -124,24 +126,27 @@ pub fn check() -> Result<(), JailError> {
 pub(crate) fn ways_out_of_caller() -> Vec<OsString> {
     ESCAPE_VARIABLES
         .iter()
-        .filter_map(|name| std::env::var(name).ok())
-        .flat_map(|value| paths_named(&value))
+        .filter_map(std::env::var_os)
+        .flat_map(|value| paths_named(value.as_bytes()))
         .map(OsString::from)
         .collect()
 }
 
 /// The paths that a variable of [`ESCAPE_VARIABLES`] names: as is, behind `unix:` or `unix://`, or
-/// among the comma separated fields of a D-Bus address (`unix:path=/p,guid=..;unix:path=/q`).
-fn paths_named(value: &str) -> Vec<PathBuf> {
-    value
-        .split([';', ','])
-        .filter_map(|field| {
-            let field = field.strip_prefix("unix:").unwrap_or(field);
-            let field = field.strip_prefix("path=").unwrap_or(field);
-            let path = field.strip_prefix("//").unwrap_or(field);
-            path.starts_with('/').then(|| PathBuf::from(path))
-        })
-        .collect()
+/// among the comma separated fields of a D-Bus address (`unix:path=/p,guid=..;unix:path=/q`). The whole of it is a path
+/// too, since a file's name may have a comma in it.
+fn paths_named(value: &[u8]) -> Vec<PathBuf> {
+    let fields = value.split(|byte| matches!(byte, b';' | b','));
+    let mut paths: Vec<PathBuf> = iter::once(value).chain(fields).filter_map(path_in).collect();
+    paths.dedup();
+    paths
+}
+
+fn path_in(field: &[u8]) -> Option<PathBuf> {
+    let field = field.strip_prefix(b"unix:").unwrap_or(field);
+    let field = field.strip_prefix(b"path=").unwrap_or(field);
+    let path = field.strip_prefix(b"//").unwrap_or(field);
+    path.starts_with(b"/").then(|| PathBuf::from(OsStr::from_bytes(path)))
 }
 
 #[cfg(test)]
@@ -152,12 +157,16 @@ mod tests {
     fn sockets_are_found_in_every_spelling() {
         let check = |value: &str, expected: &[&str]| {
             let expected: Vec<PathBuf> = expected.iter().map(PathBuf::from).collect();
-            assert_eq!(paths_named(value), expected, "{value}");
+            assert_eq!(paths_named(value.as_bytes()), expected, "{value}");
         };
         check("/tmp/ssh-x/agent.1", &["/tmp/ssh-x/agent.1"]);
         check("unix:///var/run/docker.sock", &["/var/run/docker.sock"]);
-        check("unix:path=/run/user/1/bus,guid=ab;unix:path=/q", &["/run/user/1/bus", "/q"]);
-        check("/tmp/tmux-0/default,123,0", &["/tmp/tmux-0/default"]);
+        let bus = "/run/user/1/bus,guid=ab;unix:path=/q";
+        check(&format!("unix:path={bus}"), &[bus, "/run/user/1/bus", "/q"]);
+        check("/tmp/tmux-0/default,123,0", &["/tmp/tmux-0/default,123,0", "/tmp/tmux-0/default"]);
+        // In a variable, a name need not be text.
+        let odd = OsStr::from_bytes(b"/tmp/\xff/agent");
+        assert_eq!(paths_named(odd.as_bytes()), [PathBuf::from(odd)]);
         check("tcp://127.0.0.1:2375", &[]);
         check("unix:abstract=/tmp/dbus-1", &[]);
     }
