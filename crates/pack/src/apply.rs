@@ -285,8 +285,7 @@ fn write_new(path: &Path, bytes: &[u8]) -> Result<()> {
 /// Writes a file that is not there yet, readable as `mode` says from its first byte on.
 fn write_as(path: &Path, bytes: &[u8], mode: u32) -> Result<()> {
     make_parent(path)?;
-    let opened =
-        fs::OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(path);
+    let opened = fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(path);
     opened
         .and_then(|mut file| file.write_all(bytes))
         .map_err(|error| PackError::io("write", path, &error))
