@@ -248,13 +248,26 @@ impl Approver {
         let Asked::NewPathProposal { fields: proposed, .. } = &request.asked else {
             return Err(misfit());
         };
-        let mut metadata = Metadata::default();
+        let is_suggested = request.path.as_ref() == Some(&path);
+        let there = match self.operator.vault.show(&path).await {
+            // The store may have it for other projects: the person was shown that, and this session sees it from now on. Another
+            // name is meant to be a new one.
+            Ok(secret) if is_suggested => Some(secret.metadata),
+            Ok(_) => None,
+            Err(error) if error.code() == Code::SecretNotFound => None,
+            Err(error) => return Err(error),
+        };
+        let mut metadata = there.clone().unwrap_or_default();
         // Nothing is declared of another name.
-        if request.path.as_ref() == Some(&path) {
+        if is_suggested && there.is_none() {
             keep_declared(&mut metadata, &request.asked);
         }
         take_over(&mut metadata, proposed, &fields)?;
-        self.operator.add(&path, metadata, None).await?;
+        match there {
+            None => self.operator.add(&path, metadata, None).await?,
+            Some(_) if fields.is_empty() => {}
+            Some(before) => self.operator.set(&path, &before, metadata).await?,
+        }
         let outcome = Outcome { applied_fields: Some(fields), final_path: Some(path) };
         Ok(Decision::Fulfil(outcome))
     }
@@ -566,6 +579,29 @@ mod tests {
             assert_eq!(kept, if *stored == path { (policy, days) } else { nothing });
             assert_eq!(metadata.description.as_deref(), Some("Words"));
         }
+    }
+
+    /// As where a second project uses what another one has stored.
+    #[tokio::test]
+    async fn a_path_that_the_store_has_is_accepted_under_its_own_name() {
+        let (approver, scene) = approver(Some(b"Qm7-xT4w9ZrK2bVp")).await;
+        let others = SecretPath::parse("team/other/key").unwrap();
+        approver.operator.add(&others, Metadata::default(), None).await.unwrap();
+        let fields = Fields { description: Some("Words".to_owned()), ..Fields::default() };
+        let id = ask(&approver, Asked::new_path(fields)).await;
+        assert_eq!(approver.waiting(&id).await.unwrap().heading(), "Let a session see a secret");
+        let register =
+            |path: &SecretPath, fields| Answer::Register { path: path.clone(), fields };
+        let refused = approver.answer(&id, register(&others, vec![]), None).await.unwrap_err();
+        assert_eq!(refused.code(), Code::SecretExists);
+        let before = scene.vault.show(&path()).await.unwrap().version;
+        let answer = register(&path(), vec![Field::Description]);
+        assert_eq!(approver.answer(&id, answer, None).await.unwrap().status, Status::Ok);
+        let settled = approver.requests.poll(SESSION, &id).await.unwrap().settled.unwrap();
+        assert_eq!(settled.outcome.final_path, Some(path()));
+        let secret = scene.vault.show(&path()).await.unwrap();
+        assert_eq!(secret.metadata.description.as_deref(), Some("Words"));
+        assert_eq!(secret.version, before, "its value stays");
     }
 
     /// Who comes too late is told what became of it, when, and what can still be done.

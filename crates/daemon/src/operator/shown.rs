@@ -212,6 +212,8 @@ impl Shown {
                 PackVerb::Rollback => "Allow a rollback",
             },
             Asked::MetadataProposal { .. } => "Change what is known",
+            // The store has it, for others than who asks.
+            Asked::NewPathProposal { .. } if self.known.is_some() => "Let a session see a secret",
             Asked::NewPathProposal { .. } => "Register a path",
             Asked::Provision { .. } => "Provision secret",
             Asked::Rotation { .. } => "Rotate secret",

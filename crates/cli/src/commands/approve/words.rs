@@ -45,6 +45,11 @@ pub(super) fn describe(request: &Shown) -> String {
             text.push_str(&proposal(request, fields));
             text.push_str(&unknown_pattern(request));
             kept(&mut text, request);
+            if matches!(request.asked, Asked::NewPathProposal { .. }) && request.known.is_some() {
+                text.push_str(
+                    "  The store has it: if you accept, this session sees it from then on.\n",
+                );
+            }
         }
         Asked::Provision { .. } => {
             for field in [Field::Description, Field::RetrievalUrl] {
