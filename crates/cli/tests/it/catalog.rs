@@ -197,6 +197,8 @@ fn what_an_address_brought_first_it_has_to_bring_again() {
     drop(other);
     let _third = served(&mut world, "application/json", &catalog("three"));
     assert_eq!(outcome(&world, &["refresh", "--all"], 1), json!("blocked-pin"));
+    let row = world.keyless(&["catalog", "status", "--json"]).run().json();
+    assert!(row.to_string().contains(r#""pin:"#), "{row}");
     // A cache that was changed is no cache.
     let cache = world.home.keyless_home().join("state/catalog/cache");
     for entry in std::fs::read_dir(cache).unwrap() {
