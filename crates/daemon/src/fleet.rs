@@ -207,7 +207,7 @@ async fn start(places: &Places, spec: FleetSpec) -> Result<Fleet, Error> {
     let ca_file = match TrustFile::create(ca_file, own.session.ca_pem()) {
         Ok(file) => file,
         Err(error) => {
-            sessions.close().await?;
+            let _ = sessions.close().await;
             return Err(error);
         }
     };
@@ -231,7 +231,9 @@ async fn start(places: &Places, spec: FleetSpec) -> Result<Fleet, Error> {
         following: tokio::spawn(reloader.follow(watcher)).abort_handle(),
     };
     for place in bound {
-        fleet.serve(place)?;
+        if let Err(error) = fleet.serve(place) {
+            return Err(fleet.given_up(error).await);
+        }
     }
     Ok(fleet)
 }
@@ -298,7 +300,10 @@ impl Fleet {
     /// Serves until SIGTERM or SIGINT; then what is under way has some time to end, and nothing
     /// begins any more. A second signal ends that time.
     pub async fn serve_until_signal(mut self) -> Result<(), Error> {
-        let mut stop = Stop::listen()?;
+        let mut stop = match Stop::listen() {
+            Ok(stop) => stop,
+            Err(error) => return Err(self.given_up(error).await),
+        };
         systemd::tell("READY=1");
         tokio::select! {
             () = stop.asked() => {}
@@ -335,6 +340,14 @@ impl Fleet {
         paid
     }
 
+    /// Ends its sessions, on record, as it can't be served; gives why.
+    async fn given_up(self, error: Error) -> Error {
+        // Else it could change a session that is over.
+        self.following.abort();
+        let _ = self.sessions.close().await;
+        error
+    }
+
     /// Writes the authority's certificate anew each time it has another.
     async fn keep_ca_fresh(&self) {
         loop {
@@ -343,6 +356,13 @@ impl Fleet {
                 self.notes.write(Note::Warning { text: &error.message() });
             }
         }
+    }
+}
+
+impl Drop for Fleet {
+    fn drop(&mut self) {
+        // It holds the sessions, and would follow the files of a sidecar that is gone.
+        self.following.abort();
     }
 }
 

@@ -138,10 +138,15 @@ impl SessionBroker {
         self.log.append(self.life(action, secrets)).await.map(drop)
     }
 
+    /// Leaves to the log that the session begins, or has other secrets now: in the order of these calls.
+    pub(crate) fn leave_life(&self, action: Action, secrets: Vec<SecretPath>) {
+        self.log.owe(self.life(action, secrets));
+    }
+
     /// Leaves to the log that the session is over. What can't be written now is written once it can be, as long as this
     /// process lives.
     pub(crate) fn leave_end(&self) {
-        self.log.owe(self.life(Action::SessionEnd, Vec::new()));
+        self.leave_life(Action::SessionEnd, Vec::new());
     }
 
     /// The same, durably, where the log can be written now.

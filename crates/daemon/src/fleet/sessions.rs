@@ -14,6 +14,7 @@ use keyless_egress::{CaKeys, Engine, Session, SessionSecret, SessionSpec};
 use keyless_store::AuditLog;
 use keyless_vault::Catalog;
 use parking_lot::Mutex;
+use tokio::sync::OnceCell;
 use zeroize::Zeroizing;
 
 use super::{grants, mounted::Mounted, session_secret};
@@ -41,7 +42,8 @@ pub(super) struct Sessions {
     pub(super) ca: Option<Arc<CaKeys>>,
     pub(super) telemetry: Telemetry,
     /// Held while one is opened, so that two connections of a guest don't open its session twice,
-    /// and while a catalog is taken up, so that none is opened by the one before.
+    /// and while a catalog is taken up, so that none is opened by the one before. Not while the log
+    /// writes, for which every new connection of every guest would wait.
     pub(super) open: tokio::sync::Mutex<HashMap<SessionId, Arc<Open>>>,
 }
 
@@ -49,6 +51,8 @@ pub(super) struct Sessions {
 pub(super) struct Open {
     pub(super) session: Arc<Session>,
     pub(super) broker: Arc<SessionBroker>,
+    /// Set once its start is on disk; nobody has it before.
+    started: OnceCell<()>,
     /// When a connection last began or ended.
     used: Mutex<Instant>,
 }
@@ -80,10 +84,12 @@ impl Sessions {
             open.broker.forget_all();
             if changed {
                 self.engine.replace_secrets(&open.session, &secrets);
-                // Every use is on record before it happens; this says why there are others now.
-                let _ = open.broker.record_life(Action::Update, paths.clone()).await;
+                open.broker.leave_life(Action::Update, paths.clone());
             }
         }
+        drop(all);
+        // Every use is on record before it happens; what this waits for says why there are others now.
+        let _ = self.log.flush().await;
         Ok(())
     }
 
@@ -103,8 +109,23 @@ impl Sessions {
         Ok(secrets)
     }
 
-    /// The session with this name, opened if it is not.
+    /// The session with this name, opened if it is not. Its start is on disk then.
     pub(super) async fn get(&self, id: &SessionId) -> Result<InUse, Error> {
+        let open = self.in_table(id).await?;
+        if let Err(error) = open.started.get_or_try_init(|| self.log.flush()).await {
+            let mut all = self.open.lock().await;
+            if all.get(id).is_some_and(|one| Arc::ptr_eq(one, &open.0)) {
+                all.remove(id);
+                self.engine.close(id.as_str());
+                open.broker.leave_end();
+            }
+            return Err(error);
+        }
+        Ok(open)
+    }
+
+    /// The same, whose start may not be on disk yet.
+    async fn in_table(&self, id: &SessionId) -> Result<InUse, Error> {
         let mut all = self.open.lock().await;
         if let Some(open) = all.get(id) {
             return Ok(InUse(Arc::clone(open)));
@@ -115,7 +136,7 @@ impl Sessions {
         if all.len() >= MOST {
             return Err(Code::TooManyConnections.into());
         }
-        let open = Arc::new(self.open_one(id).await?);
+        let open = Arc::new(self.open_one(id)?);
         all.insert(id.clone(), Arc::clone(&open));
         Ok(InUse(open))
     }
@@ -151,14 +172,15 @@ impl Sessions {
         self.end(all.extract_if(|_, open| over(open)).collect()).await
     }
 
-    async fn open_one(&self, id: &SessionId) -> Result<Open, Error> {
+    /// Opens a session, whose start is left to the log once nothing can fail any more.
+    fn open_one(&self, id: &SessionId) -> Result<Open, Error> {
+        self.log.check()?;
         let agent = agent("proxy", id.as_str());
         let broker = SessionBroker::new(Arc::clone(&self.values) as _, self.log.clone(), agent);
         let broker = Arc::new(broker.observed_by(self.telemetry.clone()));
         let catalog = self.mounted.catalog();
         let paths = catalog.entries.iter().map(|entry| entry.path.clone()).collect();
         let secrets = self.secrets_of(&catalog, id)?;
-        broker.record_life(Action::SessionStart, paths).await?;
         let session = self.engine.open(SessionSpec {
             id: id.to_string(),
             secrets,
@@ -166,7 +188,9 @@ impl Sessions {
             ca: self.ca.clone(),
             token: Some(SessionKey::derive(&self.key, id.as_str()).proxy_token()),
         })?;
-        Ok(Open { session, broker, used: Mutex::new(Instant::now()) })
+        broker.leave_life(Action::SessionStart, paths);
+        let (started, used) = (OnceCell::new(), Mutex::new(Instant::now()));
+        Ok(Open { session, broker, started, used })
     }
 
     async fn end(&self, ended: Vec<(SessionId, Arc<Open>)>) -> Result<(), Error> {
@@ -199,7 +223,7 @@ impl Drop for InUse {
 mod tests {
     use std::{fs, path::Path, sync::Weak};
 
-    use keyless_store::Store;
+    use keyless_store::{AuditQuery, Store};
     use keyless_vault::MountedValues;
 
     use super::*;
@@ -258,6 +282,51 @@ spec:
         assert_eq!(left().await, 1, "it was in use just now");
         tokio::time::sleep(idle + idle / 3).await;
         assert_eq!(left().await, 0);
+    }
+
+    /// A reload on a full node would otherwise stop every new connection for as long as the log takes.
+    #[tokio::test]
+    async fn who_has_a_session_does_not_wait_for_what_the_log_writes_of_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let (sessions, _store) = sessions(folder.path()).await;
+        let sessions = Arc::new(sessions);
+        let id = |name| SessionId::parse(name).unwrap();
+        drop(sessions.get(&id("one")).await.unwrap());
+        let _holder = crate::scene::held(folder.path()).await;
+        fs::write(folder.path().join("catalog.yaml"), CATALOG.replace("allowed", "other")).unwrap();
+        let catalog = Catalog::load(&folder.path().join("catalog.yaml")).unwrap();
+        let all = Arc::clone(&sessions);
+        let reload = tokio::spawn(async move { all.take_up(catalog, |_| Ok(())).await });
+        let all = Arc::clone(&sessions);
+        let opening = tokio::spawn(async move { all.get(&id("two")).await.map(drop) });
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        assert!(!reload.is_finished() && !opening.is_finished(), "their entries can't be written");
+        let got = tokio::time::timeout(Duration::from_secs(2), sessions.get(&id("one"))).await;
+        got.expect("it does not wait").unwrap();
+    }
+
+    /// It would be on record as begun and never as over.
+    #[tokio::test]
+    async fn a_session_whose_start_can_not_be_written_is_not_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let (sessions, store) = sessions(folder.path()).await;
+        let id = SessionId::parse("one").unwrap();
+        let no_room = "CREATE TRIGGER full BEFORE INSERT ON audit \
+                       BEGIN SELECT raise(ABORT, 'no'); END";
+        crate::scene::behind_the_back(folder.path(), no_room);
+        let refused = sessions.get(&id).await.map(drop).unwrap_err();
+        assert_eq!(refused.code(), Code::AuditUnavailable);
+        assert!(sessions.open.lock().await.is_empty());
+        crate::scene::behind_the_back(folder.path(), "DROP TRIGGER full");
+        sessions.pay().await.unwrap();
+        let actions = async || {
+            let entries = store.audit_query(&AuditQuery::default()).await.unwrap();
+            let actions = entries.into_iter().map(|entry| entry.action);
+            actions.filter(|action| *action != Action::LogInterruption).collect::<Vec<_>>()
+        };
+        drop(sessions.get(&id).await.unwrap());
+        let (start, end) = (Action::SessionStart, Action::SessionEnd);
+        assert_eq!(actions().await, [start, end, start]);
     }
 
     #[tokio::test]
