@@ -304,13 +304,28 @@ impl Requests {
             other.id != given.id && other.status(now) == status && is_alike(other)
         };
         let all = self.all_stored().await?;
-        self.put_all_over(all.iter().filter(alike), Request::over).await
+        let mut taken = Ok(());
+        for row in all.iter().filter(alike) {
+            // Each, though one can't be written; the first fault is told.
+            taken = taken.and(self.take_one_back(row).await.map(drop));
+        }
+        taken
     }
 
+    /// Takes one back together with its entry. Where only the log takes nothing, the row is written all the same, and the
+    /// log is owed the entry: it would be missing for good otherwise, as the next try finds the row over.
     async fn take_one_back(&self, row: &RequestRow) -> Result<Request, Error> {
         let over = row.request.over();
-        self.put_over(row, &over).await?;
-        self.record(Action::Answer, &over, agent("operator", "operator")).await?;
+        let entry = || entry(Action::Answer, &over, agent("operator", "operator"));
+        let told = Told::in_log(&self.log, vec![entry()]);
+        match self.put_over_told(row, &over, told).await {
+            Err(StoreError::Unrecorded(_)) => {
+                if self.put_over(row, &over).await? {
+                    self.log.owe(entry());
+                }
+            }
+            other => drop(other?),
+        }
         Ok(over)
     }
 
@@ -379,6 +394,16 @@ impl Requests {
     }
 
     async fn put_over(&self, row: &RequestRow, over: &Request) -> Result<bool, Error> {
+        Ok(self.put_over_told(row, over, Told::nothing()).await?)
+    }
+
+    /// The same, with what the log is told of it: both are written, or neither.
+    async fn put_over_told(
+        &self,
+        row: &RequestRow,
+        over: &Request,
+        told: Told<'_>,
+    ) -> Result<bool, StoreError> {
         {
             let mut known = self.over.lock();
             match known.get(&identity(over)).map(|known| known.kept) {
@@ -394,7 +419,7 @@ impl Requests {
         }
         // Whether or not it can be put on record: what is taken back is taken back.
         let new = self.sealed(over.clone());
-        let won = self.store.replace_request(row, &new, Told::nothing()).await?;
+        let won = self.store.replace_request(row, &new, told).await?;
         if let Some(known) = self.over.lock().get_mut(&identity(over)) {
             known.kept = Kept::Written;
         }
@@ -482,10 +507,6 @@ impl Requests {
     /// Forgets what could not count any more at this time, were its row put back as it was before it was over.
     fn forget_over(&self, moment: Moment, now: Timestamp) {
         self.over.lock().retain(|_, Over { until, .. }| moment < until.0 || now < until.1);
-    }
-
-    async fn record(&self, action: Action, request: &Request, who: Agent) -> Result<(), Error> {
-        self.log.append(entry(action, request, who)).await.map(drop)
     }
 }
 

@@ -168,6 +168,43 @@ async fn what_is_taken_back_is_written_by_another_try() {
     assert_eq!(again.code(), Code::RequestSettled);
 }
 
+/// Of each of them, also of those that go with the one that was named; and later where the log takes nothing just now.
+#[tokio::test]
+async fn what_is_taken_back_is_on_record_at_last() {
+    let scene = Scene::new().await;
+    let requests = Requests::new(&scene.vault, scene.log.clone());
+    let path = SecretPath::parse("team/a/key").unwrap();
+    let allowed = async || {
+        let ask = async |reason: &str| {
+            let asked =
+                Asked::UseApproval { reason: reason.to_owned(), deed: None, per_call: false };
+            let asked = requests.ask("ses-1", Some(&path), asked, None).await.unwrap();
+            requests.settle(&asked.id, Decision::AllowSession).await.unwrap().id
+        };
+        (ask("to look").await, ask("to write").await)
+    };
+    let taken_back = async || {
+        scene.log.flush().await.unwrap();
+        let wanted = AuditQuery { action: Some(Action::Answer), ..AuditQuery::default() };
+        let entries = scene.vault.store().audit_query(&wanted).await.unwrap();
+        entries.iter().filter(|entry| format!("{entry:?}").contains("taken back")).count()
+    };
+    let (first, _) = allowed().await;
+    requests.take_back(&first).await.unwrap();
+    assert_eq!(taken_back().await, 2);
+    let (first, _) = allowed().await;
+    scene.behind_its_back(
+        "CREATE TRIGGER full BEFORE INSERT ON audit BEGIN SELECT raise(ABORT, 'no'); END",
+    );
+    requests.take_back(&first).await.unwrap();
+    let restarted = Requests::new(&scene.vault, scene.log.clone());
+    let (all, now) = (restarted.all().await.unwrap(), Timestamp::now());
+    assert!(!all.iter().any(|request| request.allows_use(now)));
+    scene.behind_its_back("DROP TRIGGER full");
+    scene.log.flush_within(Duration::from_secs(10)).await.unwrap();
+    assert_eq!(taken_back().await, 4);
+}
+
 /// What could not be asked any more does not go on waiting for the same answer; and lifted, the denial is gone whole.
 #[tokio::test]
 async fn a_denial_answers_what_waits_alike_and_is_lifted_whole() {
