@@ -79,7 +79,8 @@ pub enum Wanted {
     These(Vec<SecretPath>),
 }
 
-/// A session that is open until it is dropped or ended.
+/// A session that is open until it is dropped or ended. Dropped, as by a panic of who serves it, its end is left to the
+/// log, and what was approved for it ends where there is a runtime.
 pub struct OpenSession {
     /// The session as egress knows it.
     pub session: Arc<Session>,
@@ -106,6 +107,8 @@ pub struct OpenSession {
     engine: Arc<Engine>,
     broker: Arc<SessionBroker>,
     following: Option<AbortHandle>,
+    /// Its end is on record, or left to the log.
+    ended: bool,
 }
 
 /// A variable of the agent's environment and the placeholder in it.
@@ -264,6 +267,7 @@ impl Broker {
             engine: Arc::clone(&self.door.engine),
             broker,
             following,
+            ended: false,
         })
     }
 
@@ -415,19 +419,21 @@ impl OpenSession {
     }
 
     /// Ends the session: the next request is refused, tunnels are cut, the end is on record.
-    pub async fn end(self) -> Result<(), Error> {
+    pub async fn end(mut self) -> Result<(), Error> {
         self.engine.close(self.session.id());
         let over = self.broker.end_approvals().await;
+        self.ended = true;
         self.broker.record_end().await?;
         over
     }
 
     /// Ends the session, and the broker that was there for it alone. What fails is tried again, as nobody does once this
     /// process has ended.
-    pub(crate) async fn end_with_its_broker(self) -> Result<(), Error> {
+    pub(crate) async fn end_with_its_broker(mut self) -> Result<(), Error> {
         self.engine.close(self.session.id());
         // What was cut tells the log what it came to.
         let _ = tokio::time::timeout(CUT, self.engine.drained()).await;
+        self.ended = true;
         self.broker.leave_end();
         let (over, told) = tokio::join!(self.broker.end_approvals_at_last(), self.broker.pay());
         self.broker.settle().await;
@@ -441,6 +447,15 @@ impl Drop for OpenSession {
             following.abort();
         }
         self.engine.close(self.session.id());
+        if self.ended {
+            return;
+        }
+        self.broker.leave_end();
+        let broker = Arc::clone(&self.broker);
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            // What can't be written ends by its time.
+            runtime.spawn(async move { broker.end_approvals().await });
+        }
     }
 }
 
@@ -496,6 +511,7 @@ pub async fn open_bare_session(
         engine: door.engine,
         broker,
         following,
+        ended: false,
     })
 }
 
@@ -701,6 +717,45 @@ mod tests {
         assert_eq!(holding().await, 0);
         assert!(ended(true).await.is_err());
         assert_eq!(holding().await, 1);
+    }
+
+    /// As by a panic of who serves it: nobody else would say that it is over.
+    #[tokio::test]
+    async fn a_session_that_is_dropped_has_its_end_on_record_once_and_its_approvals_are_over() {
+        let scene = Scene::new().await;
+        let door = EgressDoor::new(&Config::default()).unwrap();
+        let broker = Broker::new(door, Arc::clone(&scene.vault), scene.log.clone());
+        let requests = broker.requests();
+        let allowed = async || {
+            let (all, now) = (requests.all().await.unwrap(), Timestamp::now());
+            all.iter().any(|request| request.allows_use(now))
+        };
+        let path = SecretPath::parse("team/a/key").unwrap();
+        for ends in 1..=2 {
+            let wanted = Wanted::Nothing;
+            let open = broker.open_session(&wanted, &[], Caution::default()).await.unwrap();
+            let asked =
+                Asked::UseApproval { reason: "to look".to_owned(), deed: None, per_call: false };
+            let id = requests.ask(open.session.id(), Some(&path), asked, None).await.unwrap().id;
+            requests.settle(&id, Decision::AllowSession).await.unwrap();
+            if ends == 1 {
+                drop(open)
+            } else {
+                open.end().await.unwrap()
+            }
+            let over = async {
+                while allowed().await {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+            };
+            tokio::time::timeout(Duration::from_secs(5), over).await.expect("they are over");
+            scene.log.flush().await.unwrap();
+            let wanted = keyless_store::AuditQuery {
+                action: Some(Action::SessionEnd),
+                ..keyless_store::AuditQuery::default()
+            };
+            assert_eq!(scene.vault.store().audit_query(&wanted).await.unwrap().len(), ends);
+        }
     }
 
     /// One try alone waits for half a minute.

@@ -4,7 +4,10 @@ use std::{
     fs,
     future::Future,
     path::PathBuf,
-    sync::{Arc, atomic::Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -26,6 +29,7 @@ use super::{
 use crate::{
     broker::{Inherited, OpenSession, Wanted, session_id},
     caution::{self, Caution},
+    nl::NlService,
     session_broker::LAST_TRIES,
     sockets::bind_private,
 };
@@ -41,14 +45,46 @@ pub(super) struct Held {
     pub(super) open: OpenSession,
     door: Door,
     tools: Tools,
+    /// The last of it to go.
+    _counted: Counted,
 }
 
-/// The door for the tools inside a session's jail.
+/// One of the sessions that are open, until this is dropped: whoever ends waits for each.
+struct Counted(Arc<AtomicU64>);
+
+impl Counted {
+    fn among(sessions: &Arc<AtomicU64>) -> Self {
+        sessions.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(sessions))
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Release);
+    }
+}
+
+/// The door for the tools inside a session's jail. Dropped, the agent that they are is no more.
 pub(super) struct Tools {
     bound: Arc<Bound>,
     door: Door,
+    nl: Arc<NlService>,
     /// What no agent's action sees until then.
     _hidden: Arc<[PathBuf]>,
+}
+
+impl Drop for Tools {
+    fn drop(&mut self) {
+        // Closed in order, it is over already; it is not where who serves it has panicked.
+        if self.bound.over.send_replace(true) {
+            return;
+        }
+        let (nl, agent) = (Arc::clone(&self.nl), self.bound.agent.instance_id.clone());
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move { timeout(LAST_TRIES, nl.close_session(&agent)).await });
+        }
+    }
 }
 
 /// A socket of a session. Once this is dropped nobody serves it, and its file is gone.
@@ -124,7 +160,7 @@ impl Service {
                 return Err(error);
             }
         };
-        self.sessions.fetch_add(1, Ordering::Relaxed);
+        let counted = Counted::among(&self.sessions);
         let offer = SessionOffer {
             id: open.session.id().to_owned(),
             variables: open.variables.clone(),
@@ -140,7 +176,7 @@ impl Service {
             asking: open.asking.clone(),
             version: Some(OURS.to_owned()),
         };
-        Ok((Held { open, door, tools }, offer))
+        Ok((Held { open, door, tools, _counted: counted }, offer))
     }
 
     /// What the operator has just written to config.toml, or agreed to, counts for a session that begins now.
@@ -187,7 +223,7 @@ impl Service {
         let bound = Arc::new(Bound { session, agent, secrets, placeholders, declared, over });
         let inside = Some(Arc::clone(&bound));
         door.serve(serve_tools(Arc::clone(self), listener, inside));
-        Ok(Tools { bound, door, _hidden: hidden })
+        Ok(Tools { bound, door, nl: Arc::clone(&self.nl), _hidden: hidden })
     }
 
     /// Ends every session, its end on record; gives up waiting after [`DRAIN`].
@@ -212,7 +248,6 @@ impl Service {
         // The end could not be written: the session is closed all the same, and the log's fault
         // shows at the next use.
         let _ = held.open.end().await;
-        self.sessions.fetch_sub(1, Ordering::Release);
     }
 
     /// The agent of a session is no more, and what it has under way ends.

@@ -253,3 +253,30 @@ async fn a_session_that_fails_to_open_leaves_nothing_behind() {
     };
     assert_eq!((lives(Action::SessionStart).await, lives(Action::SessionEnd).await), (1, 1));
 }
+
+/// Whoever ends the service would wait for it in vain, and its agent would live on.
+#[tokio::test]
+async fn a_session_whose_owner_panics_is_over() {
+    let served = Served::new().await;
+    served.service.places.prepare_runtime().unwrap();
+    let (held, _) =
+        served.service.open(&Wanted::Nothing, &[], None, Vec::new().into()).await.unwrap();
+    let agents = async || served.service.broker.vault().store().agents().await.unwrap().len();
+    assert_eq!((served.service.sessions.load(Ordering::Acquire), agents().await), (1, 1));
+    let owner = tokio::spawn(async move {
+        let _held = held;
+        panic!("as a fault of ours would");
+    });
+    assert!(owner.await.unwrap_err().is_panic());
+    assert_eq!(served.service.sessions.load(Ordering::Acquire), 0);
+    let over = async {
+        while agents().await > 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(5), over).await.expect("its agent is over");
+    served.service.broker.log().flush().await.unwrap();
+    let wanted = AuditQuery { action: Some(Action::SessionEnd), ..AuditQuery::default() };
+    let store = served.service.broker.vault().store();
+    assert_eq!(store.audit_query(&wanted).await.unwrap().len(), 1);
+}
