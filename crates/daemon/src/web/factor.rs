@@ -40,7 +40,8 @@ struct Failures {
 }
 
 impl FactorGate {
-    /// Fails as unlocking does, and with [`Code::TotpClosed`] after too many wrong ones. A wrong one is on record.
+    /// Fails as unlocking does, and with [`Code::TotpClosed`] after too many wrong ones. A wrong one is on record; what
+    /// could not be judged is neither.
     /// A store that is locked is opened by a code only: [`Code::Locked`] for anything else.
     pub(super) async fn prove(
         &self,
@@ -58,7 +59,9 @@ impl FactorGate {
         {
             let page = Page { visit, origin: &web.origin() };
             let proven = Passkeys(&desk.vault).prove(&page, &assertion).await;
-            if let Err(error) = &proven {
+            if let Err(error) = &proven
+                && says_wrong(error)
+            {
                 self.note_passkey(desk, error).await?;
             }
             return proven;
@@ -87,7 +90,9 @@ impl FactorGate {
         let _turn = self.turn.lock().await;
         self.failures.lock().refuse_while_closed(Moment::now())?;
         let proven = proof.await;
-        if let Err(error) = &proven {
+        if let Err(error) = &proven
+            && says_wrong(error)
+        {
             self.failures.lock().add(Moment::now());
             record(desk, error).await?;
         }
@@ -106,6 +111,15 @@ impl FactorGate {
         }
         record(desk, error).await
     }
+}
+
+/// Whether the proof was judged, and was not the one. What can't be judged, as by a store that can't be read, is nobody's
+/// guess: counted, it would close the gate to the operator.
+fn says_wrong(error: &Error) -> bool {
+    matches!(
+        error.code(),
+        Code::PasskeyRefused | Code::TotpReplayed | Code::TotpWrong | Code::WrongPassphrase
+    )
 }
 
 async fn record(desk: &Desk, error: &Error) -> Result<(), Error> {
@@ -184,6 +198,34 @@ mod tests {
         }
         assert_eq!(prove("correct horse battery staple").await, Err(Code::TotpClosed));
         assert_eq!(prove(passkey).await, Err(Code::PasskeyRefused), "it is judged all the same");
+    }
+
+    /// The operator would be shut out, and the log tell of somebody who guesses.
+    #[tokio::test]
+    async fn what_can_not_be_judged_is_no_guess() {
+        let scene = crate::web::scene::Scene::new().await;
+        let (gate, visit) = (FactorGate::default(), scene.proven_visit());
+        let prove = async |text: &str| {
+            let proven = gate.prove(&scene.web, &visit, Zeroizing::new(text.to_owned())).await;
+            proven.map_err(|error| error.code())
+        };
+        // No app is enrolled.
+        for _ in 0..=FAILURES {
+            assert_eq!(prove("123456").await, Err(Code::TotpUnavailable));
+        }
+        assert_eq!(prove("not the passphrase").await, Err(Code::WrongPassphrase));
+        let desk = &scene.web.desk;
+        let wanted = keyless_store::AuditQuery {
+            action: Some(Action::Denied),
+            ..keyless_store::AuditQuery::default()
+        };
+        assert_eq!(desk.vault.store().audit_query(&wanted).await.unwrap().len(), 1);
+        assert_eq!(prove("correct horse battery staple").await, Ok(()));
+        desk.vault.store().close().await;
+        for _ in 0..=FAILURES {
+            let refused = prove("correct horse battery staple").await.unwrap_err();
+            assert!(!matches!(refused, Code::WrongPassphrase | Code::TotpClosed), "{refused:?}");
+        }
     }
 
     #[tokio::test]
