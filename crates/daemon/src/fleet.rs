@@ -245,10 +245,12 @@ fn loaded(catalog: &Catalog) -> ReloadState {
 
 /// What is to be said of the mounted values. No source of a store is behind one: its file is what there is to look at.
 async fn check_values(values: &Mounted) -> Result<Vec<String>, Error> {
-    values.check(&values.catalog()).await.map_err(|error| match error.code() {
+    let checked = values.check(&values.catalog()).await.map_err(|error| match error.code() {
         Code::SecretUnavailable => Error::with(Code::PathUnusable, error.detail().clone()),
         _ => error,
-    })
+    })?;
+    values.remember_all(checked.values);
+    Ok(checked.warnings)
 }
 
 async fn bind_all(

@@ -20,6 +20,15 @@ pub(super) struct Mounted {
     good: Mutex<HashMap<SecretPath, SecretValue>>,
 }
 
+/// What a catalog was found to come to.
+#[derive(Default)]
+pub(super) struct Checked {
+    /// What is to be said of the values.
+    pub(super) warnings: Vec<String>,
+    /// The value of each secret.
+    pub(super) values: Vec<SecretValue>,
+}
+
 impl Mounted {
     pub(super) fn new(values: MountedValues, catalog: Catalog) -> Self {
         Self { values, catalog: RwLock::new(Arc::new(catalog)), good: Mutex::default() }
@@ -30,10 +39,11 @@ impl Mounted {
         Arc::clone(&self.catalog.read())
     }
 
-    /// Takes up another catalog.
-    pub(super) fn replace(&self, catalog: Catalog) {
+    /// Takes up another catalog, with the values that it was found good with.
+    pub(super) fn replace(&self, catalog: Catalog, values: Vec<SecretValue>) {
         let stays = |path: &SecretPath| catalog.entries.iter().any(|entry| entry.path == *path);
         self.good.lock().retain(|path, _| stays(path));
+        self.remember_all(values);
         *self.catalog.write() = Arc::new(catalog);
     }
 
@@ -44,15 +54,20 @@ impl Mounted {
     }
 
     /// Fetches every value of `catalog` once, so that one that can't be used is told before it is
-    /// needed. Gives warnings.
-    pub(super) async fn check(&self, catalog: &Catalog) -> Result<Vec<String>, Error> {
-        let mut warnings = Vec::new();
+    /// needed. Changes nothing: the catalog may still be refused.
+    pub(super) async fn check(&self, catalog: &Catalog) -> Result<Checked, Error> {
+        let mut checked = Checked::default();
         for entry in &catalog.entries {
             let reading = self.values.read(entry).await?;
-            self.remember(&reading.value);
-            warnings.extend(reading.warnings.iter().map(ToString::to_string));
+            checked.warnings.extend(reading.warnings.iter().map(ToString::to_string));
+            checked.values.push(reading.value);
         }
-        Ok(warnings)
+        Ok(checked)
+    }
+
+    /// Each is the last good one of its file from now on.
+    pub(super) fn remember_all(&self, values: Vec<SecretValue>) {
+        values.iter().for_each(|value| self.remember(value));
     }
 
     /// Fetches the value of `path` once.

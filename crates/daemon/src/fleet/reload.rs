@@ -6,7 +6,7 @@
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 use jiff::Timestamp;
-use keyless_core::{Error, SecretPath};
+use keyless_core::{Error, SecretPath, SecretValue};
 use keyless_egress::{Engine, EngineConfig};
 use keyless_vault::Catalog;
 use parking_lot::Mutex;
@@ -68,6 +68,7 @@ pub(super) struct Reloader {
 /// Everything that lies there, read and checked.
 struct Read {
     catalog: Catalog,
+    values: Vec<SecretValue>,
     config: Config,
     engine: EngineConfig,
 }
@@ -152,19 +153,20 @@ impl Reloader {
     async fn read(&self) -> Result<Read, Error> {
         let catalog = read_catalog(&self.catalog)?;
         let config: Config = self.config.load()?;
-        for warning in self.sessions.mounted.check(&catalog).await? {
-            self.notes.write(Note::Warning { text: &warning });
+        let checked = self.sessions.mounted.check(&catalog).await?;
+        for warning in &checked.warnings {
+            self.notes.write(Note::Warning { text: warning });
         }
         let engine = engine_config(&config, Some(&catalog))?;
-        Ok(Read { catalog, config, engine })
+        Ok(Read { catalog, values: checked.values, config, engine })
     }
 
     /// How many secrets there are then.
     async fn put_in_force(&self, read: Read) -> Result<usize, Error> {
-        let Read { catalog, config, engine } = read;
+        let Read { catalog, values, config, engine } = read;
         let secrets = catalog.entries.len();
         let reload = |to: &Engine| to.reload(engine).map_err(|error| explain(&error, &config));
-        self.sessions.take_up(catalog, reload).await?;
+        self.sessions.take_up(catalog, values, reload).await?;
         Ok(secrets)
     }
 

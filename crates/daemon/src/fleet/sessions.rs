@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use keyless_core::{Code, Error, SecretPath, SessionId, SessionKey, audit::Action};
+use keyless_core::{Code, Error, SecretPath, SecretValue, SessionId, SessionKey, audit::Action};
 use keyless_egress::{CaKeys, Engine, Session, SessionSecret, SessionSpec};
 use keyless_store::AuditLog;
 use keyless_vault::Catalog;
@@ -61,11 +61,12 @@ pub(super) struct Open {
 pub(super) struct InUse(Arc<Open>);
 
 impl Sessions {
-    /// Takes up another catalog in every session, and what `apply` does to the engine; nothing of
+    /// Takes up another catalog and its values in every session, and what `apply` does to the engine; nothing of
     /// it when any of it fails. What is open toward the hosts of a secret that is gone is cut.
     pub(super) async fn take_up(
         &self,
         catalog: Catalog,
+        values: Vec<SecretValue>,
         apply: impl FnOnce(&Engine) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let all = self.open.lock().await;
@@ -75,7 +76,7 @@ impl Sessions {
         apply(&self.engine)?;
         let changed = self.mounted.catalog().entries != catalog.entries;
         let paths: Vec<_> = catalog.entries.iter().map(|entry| entry.path.clone()).collect();
-        self.mounted.replace(catalog);
+        self.mounted.replace(catalog, values);
         self.values.forget_all_but(&grants);
         for (path, grant) in grants {
             self.values.learn(&path, grant);
@@ -227,7 +228,10 @@ mod tests {
     use keyless_vault::MountedValues;
 
     use super::*;
-    use crate::{config::Config, egress_door::EgressDoor, metrics::Metrics, notes::Notes};
+    use crate::{
+        config::Config, egress_door::EgressDoor, metrics::Metrics, notes::Notes,
+        values::Values as _,
+    };
 
     const CATALOG: &str = "\
 apiVersion: keyless.dev/v1alpha1
@@ -296,13 +300,34 @@ spec:
         fs::write(folder.path().join("catalog.yaml"), CATALOG.replace("allowed", "other")).unwrap();
         let catalog = Catalog::load(&folder.path().join("catalog.yaml")).unwrap();
         let all = Arc::clone(&sessions);
-        let reload = tokio::spawn(async move { all.take_up(catalog, |_| Ok(())).await });
+        let reload =
+            tokio::spawn(async move { all.take_up(catalog, Vec::new(), |_| Ok(())).await });
         let all = Arc::clone(&sessions);
         let opening = tokio::spawn(async move { all.get(&id("two")).await.map(drop) });
         tokio::time::sleep(Duration::from_millis(200)).await;
         assert!(!reload.is_finished() && !opening.is_finished(), "their entries can't be written");
         let got = tokio::time::timeout(Duration::from_secs(2), sessions.get(&id("one"))).await;
         got.expect("it does not wait").unwrap();
+    }
+
+    /// A value of a catalog that is refused would be in use once its file can't be read.
+    #[tokio::test]
+    async fn a_catalog_that_is_not_taken_up_leaves_the_last_good_values() {
+        let folder = tempfile::tempdir().unwrap();
+        let (sessions, _store) = sessions(folder.path()).await;
+        let mounted = &sessions.mounted;
+        let file = mounted.files(&mounted.catalog()).remove(0).0;
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        let path = mounted.catalog().entries[0].path.clone();
+        let value = async || mounted.open(&path).await.unwrap().copy_for_cache();
+        fs::write(&file, "Qm7-xT4w9ZrK2bVp").unwrap();
+        let first = value().await;
+        fs::write(&file, "Hn3-yU8e5GsL6cDq").unwrap();
+        let checked = mounted.check(&mounted.catalog()).await.unwrap();
+        fs::remove_file(&file).unwrap();
+        assert!(value().await.expose_for_sealing() == first.expose_for_sealing());
+        mounted.replace((*mounted.catalog()).clone(), checked.values);
+        assert!(value().await.expose_for_sealing() != first.expose_for_sealing());
     }
 
     /// It would be on record as begun and never as over.
