@@ -8,9 +8,14 @@ use keyless_core::{
     json_size,
     nl_message::NlFault,
 };
+use tokio::sync::Semaphore;
 
 /// What is read and judged where it came in, in bytes.
-const SMALL: usize = 64 * 1024;
+pub(super) const SMALL: usize = 64 * 1024;
+
+/// How much heavy work is done at the same time, for whomever: what is read takes many times its length in memory.
+const HEAVY_AT_ONCE: usize = 4;
+static ROOM: Semaphore = Semaphore::const_new(HEAVY_AT_ONCE);
 
 /// How much work something is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +50,15 @@ pub(super) async fn apart<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, NlFault> {
     match weight {
-        Weight::Heavy => Ok(tokio::task::spawn_blocking(work).await.map_err(|_| Code::Internal)?),
+        Weight::Heavy => {
+            let place = ROOM.acquire().await.map_err(|_| Code::Internal)?;
+            let work = move || {
+                // Given back by the work itself: who asked for it may be gone before.
+                let _place = place;
+                work()
+            };
+            Ok(tokio::task::spawn_blocking(work).await.map_err(|_| Code::Internal)?)
+        }
         Weight::Light => Ok(catch_unwind(AssertUnwindSafe(work)).map_err(|_| Code::Internal)?),
     }
 }

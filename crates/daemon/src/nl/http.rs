@@ -32,7 +32,7 @@ use zeroize::Zeroizing;
 use self::route::{Route, route};
 use super::{
     answer::{Answered, refused},
-    apart::{Weight, apart},
+    apart::{SMALL, Weight, apart},
     caller::{Presented, Standing},
     rates::Door,
     service::NlService,
@@ -168,6 +168,10 @@ async fn dispatch(
     let presented = presented(request.headers(), uri.query(), client.peer);
     let message = if method == Method::POST {
         let read = match body_of(request).await {
+            // Who shows nothing is nobody whatever it says, and so much of it is not looked at.
+            Ok(body) if body.len() > SMALL && presented.credential.is_none() => {
+                Err((Code::AgentUnknown.into(), Box::default()))
+            }
             Ok(body) => read(body, kind, service.clock()).await,
             Err(fault) => Err((fault, Box::default())),
         };

@@ -22,7 +22,7 @@ use tokio::{
 
 use super::{
     answer::Outcome,
-    apart::{Weight, apart},
+    apart::{SMALL, Weight, apart},
     caller::{Presented, Standing},
     service::NlService,
 };
@@ -59,7 +59,7 @@ async fn serve_within(
     let room = Arc::new(Semaphore::new(AT_ONCE));
     let mut conversation = Conversation { service, presented, outbox, room, seat };
     let mut lines = Lines { from: BufReader::new(from), line: Vec::new(), line_time };
-    while let Some(read) = lines.next().await {
+    while let Some(read) = lines.next(conversation.most()).await {
         if conversation.take(read).await.is_none() {
             break;
         }
@@ -78,6 +78,11 @@ struct Conversation {
 }
 
 impl Conversation {
+    /// How long a line may be, in bytes: who has shown nothing yet says little, and gets little room.
+    fn most(&self) -> usize {
+        if self.presented.is_some() { MAX_MESSAGE_BYTES } else { SMALL }
+    }
+
     /// Does one line; `None` when nobody hears any more, or nothing can be told apart any more.
     async fn take(&mut self, read: Read) -> Option<()> {
         let line = match read {
@@ -92,9 +97,12 @@ impl Conversation {
             }
             Read::TooLong => {
                 // On streams it is a malformed message, elsewhere one that is too large (C-36).
-                let words = SafeText::words("a line has at most 1048576 bytes");
-                let fault = NlFault::new(Code::MessageMalformed, words).with("also", "NL-E803");
-                let fault = fault.with("max_bytes", MAX_MESSAGE_BYTES);
+                let most = self.most();
+                let words =
+                    SafeText::words("a line has at most ").number(most as u64).and(" bytes");
+                let before = if most == SMALL { " before the handshake" } else { "" };
+                let fault = NlFault::new(Code::MessageMalformed, words.and(before));
+                let fault = fault.with("also", "NL-E803").with("max_bytes", most);
                 return self.refuse(fault, Named::default()).await;
             }
         };
@@ -195,14 +203,15 @@ struct Lines<R> {
 
 impl<R: AsyncRead + Unpin> Lines<R> {
     /// The next line that has something in it; `None` at the end.
-    async fn next(&mut self) -> Option<Read> {
+    async fn next(&mut self, most: usize) -> Option<Read> {
         loop {
             // A client may be silent for as long as it likes; a line that has begun is to end.
             if self.from.fill_buf().await.ok()?.is_empty() {
                 return None;
             }
             self.line.clear();
-            let read = timeout(self.line_time, read_line(&mut self.from, &mut self.line)).await;
+            let read =
+                timeout(self.line_time, read_line(&mut self.from, &mut self.line, most)).await;
             match read {
                 Err(_) => return Some(Read::Late),
                 Ok(None) => return None,
@@ -217,7 +226,11 @@ impl<R: AsyncRead + Unpin> Lines<R> {
 }
 
 /// Reads to the line's end, or the stream's, and says whether it fitted; what is too long is read and dropped.
-async fn read_line(from: &mut (impl AsyncBufRead + Unpin), line: &mut Vec<u8>) -> Option<bool> {
+async fn read_line(
+    from: &mut (impl AsyncBufRead + Unpin),
+    line: &mut Vec<u8>,
+    most: usize,
+) -> Option<bool> {
     let mut fits = true;
     loop {
         let chunk = from.fill_buf().await.ok()?;
@@ -227,7 +240,7 @@ async fn read_line(from: &mut (impl AsyncBufRead + Unpin), line: &mut Vec<u8>) -
         }
         let end = chunk.iter().position(|byte| *byte == b'\n');
         let taken = end.map_or(chunk.len(), |end| end + 1);
-        fits &= line.len() + taken <= MAX_MESSAGE_BYTES + 1;
+        fits &= line.len() + taken <= most + 1;
         if fits {
             line.extend_from_slice(&chunk[..taken]);
         }
@@ -272,7 +285,7 @@ mod tests {
             let from = BufReader::new(sent);
             let mut lines = Lines { from, line: Vec::new(), line_time: LINE_TIME };
             let mut all = Vec::new();
-            while let Some(read) = lines.next().await {
+            while let Some(read) = lines.next(MAX_MESSAGE_BYTES).await {
                 all.push(match read {
                     Read::Line(line) => String::from_utf8(line).unwrap().trim_end().to_owned(),
                     Read::TooLong => "too long".to_owned(),
@@ -285,6 +298,26 @@ mod tests {
         assert_eq!(read(b"{}\n\n").await, ["{}"]);
         assert!(read(b" \n  ").await.is_empty());
         assert_eq!(read(&vec![b'x'; MAX_MESSAGE_BYTES + 2]).await, ["too long"]);
+    }
+
+    /// Whoever can reach the socket could have the broker hold a megabyte for each of hundreds of connections.
+    #[tokio::test]
+    async fn who_has_shown_nothing_gets_little_room() {
+        let served = Served::new().await;
+        let (mut ours, theirs) = duplex(64 * 1024);
+        let (from, to) = split(theirs);
+        let serving = serve(Arc::clone(&served.nl), from, to, None, Arc::default());
+        let talking = async {
+            let long = format!("{{\"x\":\"{}\"}}\n{{}}\n", "a".repeat(SMALL));
+            ours.write_all(long.as_bytes()).await.unwrap();
+            ours.shutdown().await.unwrap();
+            let mut told = String::new();
+            ours.read_to_string(&mut told).await.unwrap();
+            told
+        };
+        let ((), told) = tokio::join!(serving, talking);
+        assert!(told.contains("at most 65536 bytes before the handshake"), "{told}");
+        assert_eq!(told.lines().count(), 2, "the connection lives on: {told}");
     }
 
     /// Its rest would be taken for a line of its own.

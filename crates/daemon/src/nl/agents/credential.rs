@@ -1,8 +1,9 @@
 //! An agent's credential: drawn, hashed slowly, compared.
 
-use argon2::{Algorithm, Argon2, Params, Version};
+use argon2::{Algorithm, Argon2, Block, Params, Version};
 use data_encoding::BASE64_NOPAD;
 use keyless_core::{Code, Error};
+use parking_lot::Mutex;
 use zeroize::Zeroizing;
 
 use crate::broker::fill_random;
@@ -15,6 +16,11 @@ const MEMORY_KIB: u32 = 19_456;
 const PASSES: u32 = 2;
 const SALT: usize = 16;
 const HASH: usize = 32;
+/// Memory that a hash has used and the next one uses again. Given back to the allocator each time, it stayed with one thread's
+/// after another.
+static SPARE: Mutex<Vec<Vec<Block>>> = Mutex::new(Vec::new());
+/// How much of it is kept: for as many as hash at the same time.
+const MAX_SPARE: usize = super::HASHES_AT_ONCE;
 
 /// A new credential, `nlk_…`. Without randomness there is none.
 pub(super) fn draw() -> Result<Zeroizing<String>, Error> {
@@ -61,9 +67,15 @@ fn head() -> String {
 fn digest(credential: &str, salt: &[u8]) -> Result<Zeroizing<[u8; HASH]>, Error> {
     let params = Params::new(MEMORY_KIB, PASSES, 1, Some(HASH)).map_err(|_| Code::Internal)?;
     let mut hash = Zeroizing::new([0; HASH]);
+    let mut memory = SPARE.lock().pop().unwrap_or_default();
+    memory.resize(params.block_count(), Block::default());
     Argon2::new(Algorithm::Argon2id, Version::V0x13, params)
-        .hash_password_into(credential.as_bytes(), salt, &mut *hash)
+        .hash_password_into_with_memory(credential.as_bytes(), salt, &mut *hash, &mut memory)
         .map_err(|_| Code::Internal)?;
+    let mut spare = SPARE.lock();
+    if spare.len() < MAX_SPARE {
+        spare.push(memory);
+    }
     Ok(hash)
 }
 
