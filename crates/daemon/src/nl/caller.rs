@@ -95,7 +95,7 @@ impl Presented {
 
 fn no_claim() -> NlFault {
     let words = SafeText::words(
-        "who sends it is said by agent, an object with agent_uri and instance_id, or over HTTP by the headers \
+        "who sends it is said by agent, an object with agent_uri and instance_id (and an attestation, if any, as text), or over HTTP by the headers \
          X-NL-Agent-URI and X-NL-Instance-ID",
     );
     NlFault::new(Code::MessageMalformed, words)
@@ -104,6 +104,10 @@ fn no_claim() -> NlFault {
 /// The three members that name an agent.
 pub(crate) fn claim_of(object: &Map<String, Value>) -> Option<AgentClaim> {
     let text = |key: &str| object.get(key).and_then(Value::as_str).map(ToOwned::to_owned);
+    // One that can't be read must not pass for none.
+    if !matches!(object.get("attestation"), None | Some(Value::Null | Value::String(_))) {
+        return None;
+    }
     Some(AgentClaim {
         agent_uri: text("agent_uri")?,
         instance_id: text("instance_id")?,
@@ -210,6 +214,8 @@ impl Acting {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -223,5 +229,18 @@ mod tests {
         };
         assert_eq!(refused(None), 401);
         assert_eq!(refused(Some("a credential, and nobody whose it is")), 400);
+    }
+
+    #[test]
+    fn an_attestation_that_is_no_text_is_not_passed_over() {
+        let claim = |attestation: Value| {
+            let said = json!({ "agent_uri": "nl://a.test/bot", "instance_id": "x", "attestation": attestation });
+            claim_of(said.as_object().unwrap()).map(|claim| claim.attestation)
+        };
+        assert_eq!(claim(json!("x")), Some(Some("x".to_owned())));
+        assert_eq!(claim(Value::Null), Some(None));
+        for odd in [json!(7), json!(true), json!([]), json!({})] {
+            assert_eq!(claim(odd.clone()), None, "{odd}");
+        }
     }
 }
