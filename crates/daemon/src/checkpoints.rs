@@ -8,6 +8,8 @@ use std::{
     io::{self, Read as _, Write as _},
     os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
+    thread,
+    time::{Duration, Instant},
 };
 
 use aws_lc_rs::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};
@@ -19,6 +21,7 @@ use keyless_core::{
 };
 use keyless_store::{AuditLog, Fit, LogError, MissedEnd, Store, TamperedAt, VerifiedChain};
 use keyless_vault::{Factor, Vault};
+use tokio::task::spawn_blocking;
 use uuid::Uuid;
 
 use crate::{
@@ -28,6 +31,10 @@ use crate::{
 };
 
 const PREFIX: &str = "EdDSA:";
+/// For how long it is waited while another process signs.
+const LOCKED_FOR: Duration = Duration::from_secs(10);
+/// How often it is looked whether that one is done.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// How a log is to be verified.
 #[derive(Debug, Default)]
@@ -94,8 +101,10 @@ pub async fn sign_log(
         checkpoint.signature = format!("{PREFIX}{}", BASE64URL_NOPAD.encode(signature.as_ref()));
         signed.push(checkpoint);
     }
-    append(&places.checkpoints_file(), &signed)?;
-    Ok(signed)
+    let file = places.checkpoints_file();
+    // It grows without end, and is read and synced: work for a thread of its own.
+    let appended = spawn_blocking(move || append(&file, &signed).map(|()| signed));
+    appended.await.map_err(|_| Error::from(Code::Internal))?
 }
 
 /// Whether something was written since the end was signed last.
@@ -246,6 +255,7 @@ fn entry() -> Draft {
     plain_entry(agent("broker", "broker"), Action::Checkpoint, Outcome::Success, Target::Log)
 }
 
+/// Appends to the file. Blocks; fails with [`Code::PathUnusable`] where another process has it for longer than it takes to sign.
 fn append(file: &Path, signed: &[Checkpoint]) -> Result<(), Error> {
     let mut text = String::new();
     for checkpoint in signed {
@@ -255,7 +265,7 @@ fn append(file: &Path, signed: &[Checkpoint]) -> Result<(), Error> {
     let opened = fs::OpenOptions::new().create(true).read(true).append(true).mode(0o600).open(file);
     let written = opened.and_then(|mut file| {
         // Until it is closed: who signs at the same time would be taken for what was torn.
-        file.lock()?;
+        lock(&file)?;
         let mut before = Vec::new();
         file.read_to_end(&mut before)?;
         let whole = whole_length(&before);
@@ -268,7 +278,27 @@ fn append(file: &Path, signed: &[Checkpoint]) -> Result<(), Error> {
         // The next one is not to stand behind half a line.
         added.inspect_err(|_| drop(file.set_len(whole as u64)))
     });
-    written.map_err(|error| unusable(file, &error))
+    written.map_err(|error| match error.kind() {
+        io::ErrorKind::WouldBlock => {
+            let place = SafeText::default().as_they_wrote(&file.to_string_lossy());
+            let words = place.and(": another process keeps it locked; retry");
+            Error::with(Code::PathUnusable, words)
+        }
+        _ => unusable(file, &error),
+    })
+}
+
+/// Locks the file until it is closed. A process that was stopped while it had it keeps nobody waiting for ever.
+fn lock(file: &fs::File) -> io::Result<()> {
+    let until = Instant::now() + LOCKED_FOR;
+    loop {
+        match file.try_lock() {
+            Err(fs::TryLockError::WouldBlock) if Instant::now() < until => thread::sleep(LOOK),
+            Err(fs::TryLockError::WouldBlock) => return Err(io::ErrorKind::WouldBlock.into()),
+            Err(fs::TryLockError::Error(error)) => return Err(error),
+            Ok(()) => return Ok(()),
+        }
+    }
 }
 
 /// How many bytes are left without a last line that a crash or a full disk has torn: that one was acknowledged to nobody.
@@ -356,5 +386,26 @@ mod tests {
         let fault = own(&places).unwrap_err();
         assert_eq!(fault.code(), Code::StoreUnusable);
         assert!(fault.message().contains("line 1"), "{}", fault.message());
+    }
+    /// A process that was stopped there would stop every broker of the home, one worker each time that it signs.
+    #[tokio::test]
+    async fn who_keeps_the_file_locked_keeps_nobody_for_ever_and_nothing_else_meanwhile() {
+        let (scene, home) = (Scene::new().await, tempfile::tempdir().unwrap());
+        let places = Places::below(home.path());
+        let file = places.checkpoints_file();
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        let holder = fs::File::create(&file).unwrap();
+        holder.lock().unwrap();
+        // There is one worker here, which has this as well.
+        let letting_go = async {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            drop(holder);
+        };
+        let (signed, ()) = tokio::join!(sign_log(&scene.vault, &scene.log, &places), letting_go);
+        assert_eq!(signed.unwrap().len(), 1);
+        let holder = fs::File::open(&file).unwrap();
+        holder.lock().unwrap();
+        let refused = sign_log(&scene.vault, &scene.log, &places).await.unwrap_err();
+        assert!(refused.message().contains("another process"), "{}", refused.message());
     }
 }
