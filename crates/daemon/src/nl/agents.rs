@@ -250,7 +250,10 @@ impl Agents {
         if let Some(row) = row.filter(|_| fits) {
             let verified =
                 Verified { digest, stored: stored.to_owned(), at: std::time::Instant::now() };
-            self.verified.lock().insert(row.aid.instance_id.clone(), verified);
+            let mut all = self.verified.lock();
+            // What is void by now is of no use to anybody, and its agent may not come again.
+            all.retain(|_, verified| verified.at.elapsed() < VERIFIED_FOR);
+            all.insert(row.aid.instance_id.clone(), verified);
         }
         Ok(fits)
     }

@@ -74,6 +74,7 @@ impl Slots {
     pub(super) fn enter(self: &Arc<Self>, wanted: Vec<Wanted>) -> Result<Running, NlFault> {
         let mut slots = self.0.lock();
         let now = Instant::now();
+        slots.retain(|_, slot| !slot.is_empty(now));
         for one in &wanted {
             let slot = slots.get(&one.at);
             let running = slot.map_or(0, |slot| slot.running);
@@ -96,6 +97,11 @@ impl Slots {
 }
 
 impl Slot {
+    /// Whether it says no more than none would.
+    fn is_empty(&self, now: Instant) -> bool {
+        self.running == 0 && self.recent(now) == 0
+    }
+
     fn recent(&self, now: Instant) -> u32 {
         let over = self.began.partition_point(|began| now.duration_since(*began) >= WINDOW);
         u32::try_from(self.began.len() - over).unwrap_or(u32::MAX)
@@ -179,5 +185,33 @@ impl Drop for Running {
                 slot.running = slot.running.saturating_sub(1);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use keyless_core::grant::GrantId;
+
+    use super::*;
+
+    /// A broker that lives for months would have one of each permission that ever was.
+    #[test]
+    fn a_permission_that_nobody_uses_any_more_is_forgotten() {
+        let slots = Arc::new(Slots::default());
+        let wanted = |grant: &str| {
+            let at = PermissionRef { grant: GrantId::parse(grant).unwrap(), index: 0 };
+            vec![Wanted { at, max_concurrent: None, max_per_minute: Some(1) }]
+        };
+        let known = || slots.0.lock().len();
+        let running = slots.enter(wanted("g1")).unwrap();
+        drop(slots.enter(wanted("g2")).unwrap());
+        assert!(slots.enter(wanted("g2")).is_err(), "it began within the minute");
+        let long_ago = Instant::now().checked_sub(WINDOW).unwrap();
+        for slot in slots.0.lock().values_mut() {
+            slot.began = VecDeque::from([long_ago]);
+        }
+        let _other = slots.enter(wanted("g3")).unwrap();
+        assert_eq!(known(), 2, "the one that runs, and the new one");
+        drop(running);
     }
 }
