@@ -71,13 +71,7 @@ async fn an_agents_words_stay_words_wherever_they_stand() {
     scene.web.desk.vault.add(path.clone(), metadata, Some(value), Entries::untold()).await.unwrap();
 
     let everything = format!("{CORPUS}{CONTROL}");
-    let mut ids = Vec::new();
-    for (number, asked) in (0..).zip(every_kind(&everything, &path)) {
-        let about = (!matches!(asked, Asked::DeployApply { .. })).then(|| path.clone());
-        let requests = &scene.web.desk.requests;
-        ids.push(requests.put_as(number, &everything, about, asked).await);
-    }
-    // Two that are answered stand among what holds.
+    // Two that are answered stand among what holds; before the others, as a denial answers what waits and asks the same.
     for (number, asked) in (100..).zip(every_kind(&everything, &path)) {
         let answer = match asked {
             Asked::UseApproval { .. } => Answer::AllowOnce,
@@ -87,6 +81,12 @@ async fn an_agents_words_stay_words_wherever_they_stand() {
         let about = matches!(asked, Asked::UseApproval { .. }).then(|| path.clone());
         let id = scene.web.desk.requests.put_as(number, &everything, about, asked).await;
         scene.web.desk.approver.answer(&id, answer, None).await.unwrap();
+    }
+    let mut ids = Vec::new();
+    for (number, asked) in (0..).zip(every_kind(&everything, &path)) {
+        let about = (!matches!(asked, Asked::DeployApply { .. })).then(|| path.clone());
+        let requests = &scene.web.desk.requests;
+        ids.push(requests.put_as(number, &everything, about, asked).await);
     }
     let book = Arc::clone(&scene.web.desk.book);
     let _entered = book.enter(&everything, SessionKind::Run, vec![path.clone()]);

@@ -39,15 +39,18 @@ const EVERY: Duration = Duration::from_millis(20);
 async fn a_page_answers_its_person_while_requests_pour_in() {
     let scene = Scene::new().await;
     let requests = Arc::clone(&scene.web.desk.requests);
-    let path = SecretPath::parse("team/some-service-with-a-name/some-token").unwrap();
+    // Each about a secret of its own: a denial answers all that ask the same.
+    let path = |number: u64| {
+        SecretPath::parse(&format!("team/some-service-with-a-name/some-token-{number}")).unwrap()
+    };
     for number in 0..WAITING {
-        requests.put(number, &path).await;
+        requests.put(number, &path(number)).await;
     }
     let mut browser = InChromium::play(&scene, SCRIPT).await;
     assert_eq!(browser.told().await, "ready");
     let arrive = async {
         for number in WAITING..WAITING + ARRIVING {
-            requests.put(number, &path).await;
+            requests.put(number, &path(number)).await;
             sleep(EVERY).await;
         }
     };
