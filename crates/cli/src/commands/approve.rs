@@ -91,7 +91,12 @@ async fn all(
     }
     let mut failed = ExitCode::SUCCESS;
     for request in pending {
-        match answer(ui, args, (approver, guide), &request).await {
+        // As it is by now: the answers before may have changed what it is about, and time has passed.
+        let answered = match approver.waiting(&request.id).await {
+            Ok(request) => answer(ui, args, (approver, guide), &request).await,
+            Err(error) => Err(error),
+        };
+        match answered {
             Ok(_) => {}
             // Somebody else was faster, or the time was over: the others still wait.
             Err(error) if error.code() == Code::RequestSettled => {

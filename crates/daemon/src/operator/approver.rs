@@ -590,8 +590,7 @@ mod tests {
         let fields = Fields { description: Some("Words".to_owned()), ..Fields::default() };
         let id = ask(&approver, Asked::new_path(fields)).await;
         assert_eq!(approver.waiting(&id).await.unwrap().heading(), "Let a session see a secret");
-        let register =
-            |path: &SecretPath, fields| Answer::Register { path: path.clone(), fields };
+        let register = |path: &SecretPath, fields| Answer::Register { path: path.clone(), fields };
         let refused = approver.answer(&id, register(&others, vec![]), None).await.unwrap_err();
         assert_eq!(refused.code(), Code::SecretExists);
         let before = scene.vault.show(&path()).await.unwrap().version;

@@ -213,6 +213,7 @@ async fn a_log_that_was_cut_is_not_closed(engine: Engine) {
 }
 
 /// The end with its seal is left as it was: what somebody without the key wrote before it is not closed as a part of the log.
+/// In a file alone, where one statement carries rows over from another store; what judges them is the same for both engines.
 #[tokio::test]
 async fn entries_in_the_place_of_others_are_not_closed() {
     let (scene, forged) = (filled(Engine::Sqlite, 20).await, Scene::new(Engine::Sqlite).await);

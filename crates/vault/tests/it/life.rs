@@ -15,6 +15,8 @@ use crate::scene::{
 };
 
 on_both! {
+    a_secret_may_be_kept_elsewhere
+    many_secrets_are_added_at_once_and_each_is_judged_by_itself
     both_factors_open_it_and_others_do_not
     a_passphrase_can_be_replaced
     making_one_is_refused_where_it_must_be
@@ -253,9 +255,8 @@ async fn values_must_fit_their_use(engine: Engine) {
     assert_eq!(add("a/b/e", nowhere, "0123456789").await, Err(Code::ValueRefused));
 }
 
-#[tokio::test]
-async fn a_secret_may_be_kept_elsewhere() {
-    let scene = Scene::new().await;
+async fn a_secret_may_be_kept_elsewhere(engine: Engine) {
+    let scene = Scene::on(engine).await;
     let file = scene.beside("token");
     fs::write(&file, "value-in-a-file\n").unwrap();
     let source = SourceConfig::File { path: file.clone() };
@@ -335,9 +336,8 @@ fn nothing_prints_what_it_holds() {
 }
 
 /// A batch is one mutation: what doesn't fit is told by itself, and nothing else waits for it.
-#[tokio::test]
-async fn many_secrets_are_added_at_once_and_each_is_judged_by_itself() {
-    let scene = Scene::new().await;
+async fn many_secrets_are_added_at_once_and_each_is_judged_by_itself(engine: Engine) {
+    let scene = Scene::on(engine).await;
     scene
         .vault
         .add(path("a/b/there"), Metadata::default(), Some(value("old")), Entries::untold())

@@ -207,6 +207,39 @@ expect('rotate_every_days?'); say('n\\n'); expect('expires_at?'); say('y\\n'); e
 }
 
 #[test]
+fn each_of_several_is_shown_as_it_is_once_its_turn_has_come() {
+    let world = unlocked();
+    let (mut first, mut second) = (Agent::connect(&world), Agent::connect(&world));
+    for (agent, words) in [(&mut first, "Of the first"), (&mut second, "Of the second")] {
+        let fields = json!({ "description": words });
+        agent.ask("secrets_propose_metadata", &json!({ "path": TOKEN, "fields": fields }));
+    }
+    let script = "expect('Of the first'); expect('description?'); say('y\\n'); expect('done.')
+expect('Of the first  Of the second'); expect('description?'); say('y\\n'); expect('done.'); finish(code=0)";
+    at_a_terminal(&world, world.keyless(&["approve"]), script);
+}
+
+/// As where the secret is another project's as well: the agent is told to propose it.
+#[test]
+fn a_path_that_the_store_has_and_the_project_does_not_declare_can_be_accepted() {
+    let world = unlocked();
+    let path = "team/box/key";
+    let value = world.another_value();
+    world.keyless(&["secret", "add", path, "--value-stdin"]).stdin(&*value).run().ok();
+    world.declares(format!("required = [\"{TOKEN}\"]\n"));
+    let mut agent = Agent::connect(&world);
+    assert_eq!(agent.tool("secrets_describe", &about(path)), Err("not-found".to_owned()));
+    let proposed = json!({ "suggested_path": path, "metadata": { "description": "Found" } });
+    let id = agent.ask("secrets_propose_new_path", &proposed);
+    let shown = approve(&world, &[&id, "--accept"]).ok();
+    assert!(shown.contains("The store has it: if you accept, this session sees it"), "{shown}");
+    let outcome = json!({ "applied_fields": ["description"], "final_path": path });
+    assert_eq!(agent.poll(&id)["outcome"], outcome);
+    let card = agent.tool("secrets_describe", &about(path)).unwrap();
+    assert_eq!((&card["description"], &card["status"]), (&json!("Found"), &json!("registered")));
+}
+
+#[test]
 fn the_person_has_the_last_word_on_a_new_path() {
     let world = unlocked();
     let mut agent = Agent::connect(&world);
