@@ -739,9 +739,9 @@ mod tests {
             let id = requests.ask(open.session.id(), Some(&path), asked, None).await.unwrap().id;
             requests.settle(&id, Decision::AllowSession).await.unwrap();
             if ends == 1 {
-                drop(open)
+                drop(open);
             } else {
-                open.end().await.unwrap()
+                open.end().await.unwrap();
             }
             let over = async {
                 while allowed().await {

@@ -40,7 +40,7 @@ impl Mounted {
     }
 
     /// Takes up another catalog, with the values that it was found good with.
-    pub(super) fn replace(&self, catalog: Catalog, values: Vec<SecretValue>) {
+    pub(super) fn replace(&self, catalog: Catalog, values: &[SecretValue]) {
         let stays = |path: &SecretPath| catalog.entries.iter().any(|entry| entry.path == *path);
         self.good.lock().retain(|path, _| stays(path));
         self.remember_all(values);
@@ -66,8 +66,10 @@ impl Mounted {
     }
 
     /// Each is the last good one of its file from now on.
-    pub(super) fn remember_all(&self, values: Vec<SecretValue>) {
-        values.iter().for_each(|value| self.remember(value));
+    pub(super) fn remember_all(&self, values: &[SecretValue]) {
+        for value in values {
+            self.remember(value);
+        }
     }
 
     /// Fetches the value of `path` once.

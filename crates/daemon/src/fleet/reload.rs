@@ -166,7 +166,7 @@ impl Reloader {
         let Read { catalog, values, config, engine } = read;
         let secrets = catalog.entries.len();
         let reload = |to: &Engine| to.reload(engine).map_err(|error| explain(&error, &config));
-        self.sessions.take_up(catalog, values, reload).await?;
+        self.sessions.take_up(catalog, &values, reload).await?;
         Ok(secrets)
     }
 

@@ -66,7 +66,7 @@ impl Sessions {
     pub(super) async fn take_up(
         &self,
         catalog: Catalog,
-        values: Vec<SecretValue>,
+        values: &[SecretValue],
         apply: impl FnOnce(&Engine) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let all = self.open.lock().await;
@@ -300,8 +300,7 @@ spec:
         fs::write(folder.path().join("catalog.yaml"), CATALOG.replace("allowed", "other")).unwrap();
         let catalog = Catalog::load(&folder.path().join("catalog.yaml")).unwrap();
         let all = Arc::clone(&sessions);
-        let reload =
-            tokio::spawn(async move { all.take_up(catalog, Vec::new(), |_| Ok(())).await });
+        let reload = tokio::spawn(async move { all.take_up(catalog, &[], |_| Ok(())).await });
         let all = Arc::clone(&sessions);
         let opening = tokio::spawn(async move { all.get(&id("two")).await.map(drop) });
         tokio::time::sleep(Duration::from_millis(200)).await;
@@ -326,7 +325,7 @@ spec:
         let checked = mounted.check(&mounted.catalog()).await.unwrap();
         fs::remove_file(&file).unwrap();
         assert!(value().await.expose_for_sealing() == first.expose_for_sealing());
-        mounted.replace((*mounted.catalog()).clone(), checked.values);
+        mounted.replace((*mounted.catalog()).clone(), &checked.values);
         assert!(value().await.expose_for_sealing() != first.expose_for_sealing());
     }
 
