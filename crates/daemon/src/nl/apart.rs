@@ -52,12 +52,10 @@ pub(super) async fn apart<T: Send + 'static>(
     match weight {
         Weight::Heavy => {
             let place = ROOM.acquire().await.map_err(|_| Code::Internal)?;
-            let work = move || {
-                // Given back by the work itself: who asked for it may be gone before.
-                let _place = place;
-                work()
-            };
-            Ok(tokio::task::spawn_blocking(work).await.map_err(|_| Code::Internal)?)
+            // The place goes with what came of it, until that is taken over: what was read and waits for that takes room too. Who
+            // asked for it may be gone before it is done.
+            let work = tokio::task::spawn_blocking(move || (work(), place));
+            Ok(work.await.map_err(|_| Code::Internal)?.0)
         }
         Weight::Light => Ok(catch_unwind(AssertUnwindSafe(work)).map_err(|_| Code::Internal)?),
     }

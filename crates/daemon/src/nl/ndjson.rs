@@ -117,7 +117,7 @@ impl Conversation {
             Err(fault) => return self.refuse(fault, Named::default()).await,
         };
         if message.kind == MessageType::Handshake {
-            return self.greet(&message).await;
+            return self.greet(message).await;
         }
         let Some(presented) = &self.presented else {
             let words = SafeText::words("the first message is a handshake with the credential");
@@ -138,9 +138,11 @@ impl Conversation {
         Some(())
     }
 
-    async fn greet(&mut self, message: &Message) -> Option<()> {
+    async fn greet(&mut self, mut message: Message) -> Option<()> {
         let under_way = self.seat.begin();
-        let introduced = self.introduced(&message.payload).await;
+        // What else it says is not kept while the credential waits to be looked at.
+        let shown = std::mem::take(&mut message.payload);
+        let introduced = self.introduced(shown).await;
         drop(under_way);
         let outcome = match introduced {
             Ok(aid) => {
@@ -149,17 +151,18 @@ impl Conversation {
             }
             Err(fault) => Outcome::failed(MessageType::Error, json!({}), fault),
         };
-        self.outbox.send(outcome.to(message, None).body).await.ok()
+        self.outbox.send(outcome.to(&message, None).body).await.ok()
     }
 
-    async fn introduced(&mut self, shown: &Map<String, Value>) -> Result<Aid, NlFault> {
+    async fn introduced(&mut self, shown: Map<String, Value>) -> Result<Aid, NlFault> {
         let session = self.presented.as_ref().filter(|known| {
             known.standing == Standing::Session && !shown.contains_key("credential")
         });
         let presented = match session {
             Some(session) => Arc::clone(session),
-            None => Arc::new(Presented::of_handshake(shown)?),
+            None => Arc::new(Presented::of_handshake(&shown)?),
         };
+        drop(shown);
         let aid = self.service.handshake(&presented).await?;
         self.presented = Some(presented);
         self.seat.is_known();

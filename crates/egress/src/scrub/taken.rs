@@ -42,12 +42,12 @@ impl Taken {
         let all = &mut self.counts.lock().all;
         for (value, form, count) in std::mem::take(tally).iter() {
             let (secret, encoding) = (known.path(value), form.into());
-            match all.iter_mut().find(|one| one.secret == *secret && one.encoding == encoding) {
-                Some(one) => one.count += count,
-                None => {
-                    all.push(Redacted { secret: secret.clone(), encoding, count });
-                    self.has_news.store(true, Ordering::Relaxed);
-                }
+            let is_it = |one: &&mut Redacted| one.secret == *secret && one.encoding == encoding;
+            if let Some(one) = all.iter_mut().find(is_it) {
+                one.count += count;
+            } else {
+                all.push(Redacted { secret: secret.clone(), encoding, count });
+                self.has_news.store(true, Ordering::Relaxed);
             }
         }
     }

@@ -68,6 +68,8 @@ pub(super) async fn converse(service: Arc<Service>, stream: UnixStream, bound: O
                     break;
                 }
             };
+            // It is read once more, as the first of many, and need not be there as long as they come.
+            drop(message);
             let from = std::io::Cursor::new(line).chain(lines.rest());
             tokio::select! {
                 biased;
