@@ -13,7 +13,7 @@ use http::StatusCode;
 use keyless_core::{Code, Error};
 
 use crate::{
-    Engine, Session,
+    Session,
     engine::Flight,
     ports::{Finished, Incident},
     refusal::{self, Subject},
@@ -43,12 +43,8 @@ pub(crate) enum Way {
 }
 
 impl Account {
-    /// Opens the account of something that begins now.
-    pub(crate) fn open(
-        engine: &Arc<Engine>,
-        session: &Arc<Session>,
-        subject: Arc<Subject>,
-    ) -> Arc<Self> {
+    /// Opens the account of something that has begun.
+    pub(crate) fn open(flight: Flight, session: &Arc<Session>, subject: Arc<Subject>) -> Arc<Self> {
         Arc::new(Self {
             session: Arc::clone(session),
             subject: Some(subject),
@@ -57,7 +53,7 @@ impl Account {
             sent: AtomicU64::new(0),
             received: AtomicU64::new(0),
             taken: Arc::default(),
-            _flight: engine.take_off(),
+            _flight: flight,
         })
     }
 

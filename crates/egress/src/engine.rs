@@ -213,7 +213,7 @@ impl Engine {
 
     /// From here on, whatever would begin is refused with [`Code::Draining`].
     pub fn drain(&self) {
-        self.draining.store(true, Ordering::Release);
+        self.draining.store(true, Ordering::SeqCst);
     }
 
     /// Done when nothing is under way any more.
@@ -240,7 +240,7 @@ impl Engine {
 
     /// Requests and tunnels that are under way.
     pub fn in_flight(&self) -> usize {
-        self.in_flight.load(Ordering::Acquire)
+        self.in_flight.load(Ordering::SeqCst)
     }
 
     /// Connections of clients that are open.
@@ -250,17 +250,17 @@ impl Engine {
 
     /// Whether nothing begins any more.
     pub fn is_draining(&self) -> bool {
-        self.draining.load(Ordering::Acquire)
+        self.draining.load(Ordering::SeqCst)
     }
 
-    /// Whether something may still begin.
-    pub(crate) fn check_serving(&self) -> Result<(), Error> {
-        if self.is_draining() { Err(Code::Draining.into()) } else { Ok(()) }
-    }
-
-    pub(crate) fn take_off(self: &Arc<Self>) -> Flight {
-        self.in_flight.fetch_add(1, Ordering::AcqRel);
-        Flight(Arc::clone(self))
+    /// Begins something that a drain waits for, unless nothing may begin any more.
+    ///
+    /// It is counted first and asks after, both in one order that all agree on: so a drain either sees
+    /// it in flight, or it sees the drain. Whoever begins holds this from before the first wait on.
+    pub(crate) fn begin(self: &Arc<Self>) -> Result<Flight, Error> {
+        self.in_flight.fetch_add(1, Ordering::SeqCst);
+        let flight = Flight(Arc::clone(self));
+        if self.is_draining() { Err(Code::Draining.into()) } else { Ok(flight) }
     }
 
     /// Whether TLS to this host is intercepted in this session.
@@ -348,9 +348,8 @@ impl Engine {
         self.roots.load_full()
     }
 
-    /// Whether a connection to `authority` may begin. Zones come later, with the addresses.
+    /// Whether a connection to `authority` may be opened. Zones come later, with the addresses.
     pub(crate) fn check(&self, session: &Session, authority: &Authority) -> Result<(), Error> {
-        self.check_serving()?;
         session.check_open()?;
         if session.table().is_in(authority.host.to_string().as_bytes()) {
             let detail = "a placeholder stands in the name of the host".into();
@@ -369,7 +368,7 @@ impl Engine {
 
 impl Drop for Flight {
     fn drop(&mut self) {
-        if self.0.in_flight.fetch_sub(1, Ordering::AcqRel) == 1 {
+        if self.0.in_flight.fetch_sub(1, Ordering::SeqCst) == 1 {
             self.0.landed.notify_waiters();
         }
     }

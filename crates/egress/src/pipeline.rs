@@ -160,7 +160,8 @@ impl Lane {
     ) -> Result<Response<AnswerBody>, Refused> {
         // Nobody else has it before the task does, so nothing is copied.
         Arc::make_mut(subject).correlation_id = refusal::correlation_id()?;
-        self.engine.check_serving()?;
+        // Held from here on: a drain waits for a request whose destination is still being looked up.
+        let flight = self.engine.begin()?;
         self.session.check_open()?;
         self.session.quota().spend_request()?;
         self.check_head(&request)?;
@@ -172,7 +173,7 @@ impl Lane {
         // One that needs no value asks the broker for nothing else.
         self.session.check_log()?;
         // Before anything is released to it: what was is on record when it is over.
-        let account = Account::open(&self.engine, &self.session, Arc::clone(subject));
+        let account = Account::open(flight, &self.session, Arc::clone(subject));
         let (identity, request) =
             self.identify(&table, scheme, &authority, subject, request).await?;
         let key = Key {

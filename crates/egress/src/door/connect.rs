@@ -124,6 +124,8 @@ async fn prepare(
     refuse_placeholders(session, request)?;
     let authority = target(request)?;
     subject.authority = Some(authority.clone());
+    // Held while the destination is looked up and dialled. What is intercepted begins with each request anew.
+    let flight = engine.begin()?;
     engine.check(session, &authority)?;
     if !engine.intercepts(session, &authority.host) {
         session.quota().spend_request()?;
@@ -135,7 +137,7 @@ async fn prepare(
     }
     tunnel::record(session, &subject.correlation_id, &authority, "tunnel")?;
     let upstream = engine.reach().dialer.dial(&pinned).await?;
-    let account = Account::open(engine, session, Arc::new(subject.clone()));
+    let account = Account::open(flight, session, Arc::new(subject.clone()));
     Ok(Way::Tunnel(upstream, Ground::new(engine, session, authority, pinned, as_of), account))
 }
 

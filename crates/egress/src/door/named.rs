@@ -13,7 +13,7 @@ use super::{
 use crate::{
     Engine, Session,
     account::Account,
-    engine::Target,
+    engine::{Flight, Target},
     pipeline::{Bound, Lane},
     reach::Standing,
     refusal::Subject,
@@ -51,14 +51,21 @@ pub(super) async fn serve_name(
     authority: Authority,
     place: &Place,
 ) {
-    if let Err(error) = engine.check(session, &authority) {
-        return refuse(session, stream, &authority, &error).await;
-    }
+    let begun = engine.begin().and_then(|flight| {
+        engine.check(session, &authority)?;
+        Ok(flight)
+    });
+    let flight = match begun {
+        Ok(flight) => flight,
+        Err(error) => return refuse(session, stream, &authority, &error).await,
+    };
     let standing = Standing::judge(engine, session, &authority).await;
     if engine.intercepts(session, &authority.host) {
+        // Each request inside begins for itself; until one comes, no drain has to wait.
+        drop(flight);
         return intercept(engine, session, stream, authority, standing, place).await;
     }
-    serve_tunnel(engine, session, stream, &authority, &standing).await;
+    serve_tunnel(engine, session, stream, &authority, &standing, flight).await;
 }
 
 async fn serve_tunnel(
@@ -67,8 +74,9 @@ async fn serve_tunnel(
     stream: Prefixed<AnyStream>,
     authority: &Authority,
     standing: &Standing,
+    flight: Flight,
 ) {
-    match dial_and_record(engine, session, authority, standing).await {
+    match dial_and_record(engine, session, authority, standing, flight).await {
         Ok((upstream, ground, account)) => tunnel::join(ground, account, stream, upstream).await,
         Err(error) => refuse(session, stream, authority, &error).await,
     }
@@ -86,7 +94,12 @@ async fn serve_foreign(
     protocol: Protocol,
 ) {
     if !session.is_destination(&authority) {
-        return serve_tunnel(engine, session, stream, &authority, &standing).await;
+        return match engine.begin() {
+            Ok(flight) => {
+                serve_tunnel(engine, session, stream, &authority, &standing, flight).await;
+            }
+            Err(error) => refuse(session, stream, &authority, &error).await,
+        };
     }
     if protocol == Protocol::Postgres {
         return postgres::serve(engine, session, stream, authority, standing).await;
@@ -113,13 +126,14 @@ pub(super) async fn dial_and_record(
     session: &Arc<Session>,
     authority: &Authority,
     standing: &Standing,
+    flight: Flight,
 ) -> Result<(TcpStream, Ground, Arc<Account>), Error> {
     session.quota().spend_request()?;
     let (pinned, as_of) = standing.pinned()?;
     let subject = Subject::of_connection(authority);
     tunnel::record(session, &subject.correlation_id, authority, "tunnel")?;
     let upstream = engine.reach().dialer.dial(&pinned).await?;
-    let account = Account::open(engine, session, Arc::new(subject));
+    let account = Account::open(flight, session, Arc::new(subject));
     let ground = Ground::new(engine, session, authority.clone(), pinned, as_of);
     Ok((upstream, ground, account))
 }

@@ -90,8 +90,9 @@ impl Login<'_> {
     /// Connects to the database, swaps the password once its certificate is verified, and logs in.
     async fn open(&self, client: &mut Client) -> Result<(Ground, Arc<Account>, Server), Refused> {
         let Self { engine, session, authority, standing } = self;
+        let flight = engine.begin()?;
         let (tcp, ground, account) =
-            named::dial_and_record(engine, session, authority, standing).await?;
+            named::dial_and_record(engine, session, authority, standing, flight).await?;
         let patience = engine.limits.handshake_time;
         let mut server = Server::meet(&engine.roots(), authority, tcp, patience).await?;
         let password = {
@@ -144,8 +145,9 @@ impl Login<'_> {
         let Self { engine, session, authority, standing } = self;
         let patience = engine.limits.handshake_time;
         let passing = async {
+            let flight = engine.begin()?;
             let (tcp, _ground, _account) =
-                named::dial_and_record(engine, session, authority, standing).await?;
+                named::dial_and_record(engine, session, authority, standing, flight).await?;
             let server = Server::meet(&engine.roots(), authority, tcp, patience).await?;
             server.say_last(request).await
         };

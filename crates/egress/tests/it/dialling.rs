@@ -1,6 +1,7 @@
 //! How destinations are dialled when many ask at once.
 
 use std::{
+    io::Write as _,
     net::{SocketAddr, TcpListener, TcpStream},
     sync::{
         Arc,
@@ -12,11 +13,12 @@ use std::{
 
 use http::StatusCode;
 use keyless_core::{Authority, EgressRule, Signer};
-use keyless_egress::EngineConfig;
+use keyless_egress::{EngineConfig, ProxyCredential, UpstreamProxy};
 use keyless_testkit::{Alpn, Handler, OriginOptions, TestCa, reply};
 use parking_lot::Mutex;
+use zeroize::Zeroizing;
 
-use crate::scene::{ALLOWED, PATIENCE, Scene, Setting};
+use crate::scene::{ALLOWED, PATIENCE, Scene, Setting, comes_true, read_head};
 
 const REQUESTS: usize = 4;
 
@@ -118,4 +120,34 @@ fn a_client_key_outlasts_the_wait_for_another_connection() {
     scene.broker.values.lock().insert(scene.secret.path.clone(), pem);
     *scene.broker.permits_last.lock() = Duration::from_millis(200);
     assert_eq!(ask(&scene), ["200"; REQUESTS]);
+}
+
+/// A tunnel begins with its CONNECT, not with the destination's answer.
+#[test]
+fn a_drain_waits_for_who_is_still_being_connected() {
+    let way_out = TcpListener::bind("127.0.0.1:0").unwrap();
+    let proxy = UpstreamProxy {
+        address: Authority::parse(&way_out.local_addr().unwrap().to_string()).unwrap(),
+        credential: ProxyCredential::new(Zeroizing::new("staff:pass".to_owned())),
+        direct: Vec::new(),
+    };
+    let config = EngineConfig { upstream_proxy: Some(proxy), ..EngineConfig::default() };
+    let scene = Scene::of(Setting { config, ..Setting::default() });
+    thread::scope(|scope| {
+        let asking = scope.spawn(|| scene.connect("beyond.invalid:443"));
+        let (mut dialled, _) = way_out.accept().unwrap();
+        read_head(&mut dialled);
+        scene.engine.drain();
+        assert_eq!(scene.engine.in_flight(), 1);
+        let draining = scene.runtime.spawn({
+            let engine = Arc::clone(&scene.engine);
+            async move { engine.drained().await }
+        });
+        dialled.write_all(b"HTTP/1.1 200 Connected\r\n\r\n").unwrap();
+        let (head, tunnel) = asking.join().unwrap();
+        assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+        assert!(!draining.is_finished(), "the tunnel is open");
+        drop((tunnel, dialled));
+        assert!(comes_true(|| draining.is_finished()));
+    });
 }
