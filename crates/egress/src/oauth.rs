@@ -23,7 +23,7 @@ use zeroize::Zeroizing;
 
 use crate::{
     Engine,
-    pool::{Key, Means, UNHEARD, Wanted},
+    pool::{Key, Means, Owner, UNHEARD, Wanted},
     ports::Released,
 };
 
@@ -89,7 +89,7 @@ impl Engine {
         }
         let reach = self.reach();
         let key = Key {
-            session: "oauth".into(),
+            owner: Owner::Broker,
             scheme: Scheme::Https,
             authority: authority.clone(),
             pinned: reach.dialer.pin(authority).await?,

@@ -40,7 +40,7 @@ use crate::{
     guard::{Approved, too_many_bytes, too_many_fields},
     http2::Hints,
     incoming::Incoming,
-    pool::Key,
+    pool::{Key, Owner},
     reach::Standing,
     refusal::{self, After, Subject},
     room::Place,
@@ -177,7 +177,7 @@ impl Lane {
         let (identity, request) =
             self.identify(&table, scheme, &authority, subject, request).await?;
         let key = Key {
-            session: self.session.shared_id(),
+            owner: Owner::Session(self.session.shared_id()),
             scheme,
             authority: authority.clone(),
             pinned,

@@ -1,6 +1,6 @@
 //! Connections to destinations, kept for the next request.
 //!
-//! Keyed by session, scheme, authority, pinned addresses, the generation of the roots and the
+//! Keyed by owner, scheme, authority, pinned addresses, the generation of the roots and the
 //! identity that was shown: nothing
 //! is shared between sessions, since a connection may be authenticated as a whole, and nothing
 //! outlives the judgement of its address or the roots that verified it.
@@ -33,10 +33,19 @@ use crate::{
 /// A connection that was used so lately is hardly closed by now.
 const JUST_NOW: Duration = Duration::from_secs(1);
 
+/// Whose a connection is. Two kinds of their own, so that no name of a session makes it the broker's.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Owner {
+    /// The broker's, for its own requests.
+    Broker,
+    /// A session's, by its name.
+    Session(Arc<str>),
+}
+
 /// What a kept connection is good for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Key {
-    pub(crate) session: Arc<str>,
+    pub(crate) owner: Owner,
     pub(crate) scheme: Scheme,
     pub(crate) authority: Authority,
     pub(crate) pinned: Pinned,
@@ -48,12 +57,12 @@ pub(crate) struct Key {
 /// By what tells most keys apart; the rest is for `Eq`.
 impl Hash for Key {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.session.hash(state);
+        self.owner.hash(state);
         self.authority.hash(state);
     }
 }
 
-/// The kept connections of all sessions.
+/// The kept connections of the broker and of all sessions.
 pub(crate) struct Pool {
     slots: Mutex<HashMap<Key, Arc<Slot>>>,
     idle_time: Duration,
@@ -160,7 +169,8 @@ impl Pool {
 
     /// Closes what was kept for a session. Connections in use end with their requests.
     pub(crate) fn forget(&self, session: &str) {
-        self.slots.lock().retain(|key, _| *key.session != *session);
+        let is_its = |owner: &Owner| matches!(owner, Owner::Session(id) if **id == *session);
+        self.slots.lock().retain(|key, _| !is_its(&key.owner));
     }
 
     /// Closes what has been idle for too long, and of more than may be kept the oldest. Called from time to time, and before
@@ -195,17 +205,17 @@ impl Pool {
     }
 }
 
-/// Takes the oldest idle connections away, to be closed, until `most` are left: those of sessions that have more than
-/// their share, or of all where there are more sessions than that.
+/// Takes the oldest idle connections away, to be closed, until `most` are left: those of owners that have more than
+/// their share, or of all where there are more owners than that.
 fn close_oldest(slots: &mut HashMap<Key, Arc<Slot>>, most: usize) -> Vec<Sender> {
     if slots.values().map(|slot| slot.kept.lock().count()).sum::<usize>() <= most {
         return Vec::new();
     }
-    let mut idle: HashMap<Arc<str>, Vec<Instant>> = HashMap::new();
+    let mut idle: HashMap<Owner, Vec<Instant>> = HashMap::new();
     for (key, slot) in &*slots {
         let times = slot.kept.lock().times();
         if !times.is_empty() {
-            idle.entry(Arc::clone(&key.session)).or_default().extend(times);
+            idle.entry(key.owner.clone()).or_default().extend(times);
         }
     }
     let mut closed = Vec::new();
@@ -218,9 +228,9 @@ fn close_oldest(slots: &mut HashMap<Key, Arc<Slot>>, most: usize) -> Vec<Sender>
     } else {
         idle.retain(|_, times| times.len() > share);
         let last: HashMap<_, _> =
-            idle.into_iter().map(|(session, times)| (session, last_beyond(times, share))).collect();
+            idle.into_iter().map(|(owner, times)| (owner, last_beyond(times, share))).collect();
         for (key, slot) in &*slots {
-            if let Some(last) = last.get(&key.session) {
+            if let Some(last) = last.get(&key.owner) {
                 slot.kept.lock().take_until(*last, &mut closed);
             }
         }
@@ -349,6 +359,31 @@ impl Slot {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A fleet names its sessions itself.
+    #[tokio::test]
+    async fn no_name_of_a_session_makes_it_the_brokers() {
+        let limits = Limits::default();
+        let authority = Authority::parse("login.test:443").unwrap();
+        let found = Authority::parse("127.0.0.1:443").unwrap();
+        let dialer = Dialer::new([(authority.clone(), found)].into(), [], None, &limits);
+        let pinned = dialer.pin(&authority).await.unwrap();
+        let key = |owner| Key {
+            owner,
+            scheme: Scheme::Https,
+            authority: authority.clone(),
+            pinned: pinned.clone(),
+            generation: 0,
+            identity: None,
+        };
+        let pool = Pool::new(&limits);
+        let (broker, oauth) = (Owner::Broker, Owner::Session("oauth".into()));
+        let of_broker = pool.slot(&key(broker.clone()));
+        assert!(!Arc::ptr_eq(&of_broker, &pool.slot(&key(oauth))));
+        pool.forget("oauth");
+        let left: Vec<_> = pool.slots.lock().keys().map(|key| key.owner.clone()).collect();
+        assert_eq!(left, [broker]);
+    }
 
     #[test]
     fn who_has_few_keeps_them() {
