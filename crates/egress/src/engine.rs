@@ -18,6 +18,7 @@ use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, UnixListener},
     sync::Notify,
+    task::AbortHandle,
 };
 
 use crate::{
@@ -106,6 +107,8 @@ pub struct Engine {
     draining: AtomicBool,
     in_flight: AtomicUsize,
     landed: Notify,
+    /// Closes what was idle for too long, for all doors: there from the first that serves on.
+    sweeper: Mutex<Option<AbortHandle>>,
 }
 
 /// Something under way that a drain waits for: a request until its answer's end, a tunnel.
@@ -132,6 +135,7 @@ impl Engine {
             draining: AtomicBool::new(false),
             in_flight: AtomicUsize::new(0),
             landed: Notify::new(),
+            sweeper: Mutex::default(),
         }))
     }
 
@@ -275,11 +279,8 @@ impl Engine {
     /// Serves the explicit proxy (CONNECT and absolute-form requests), for all sessions.
     pub fn serve_proxy(self: Arc<Self>, listener: TcpListener) -> BoxFuture<'static, ()> {
         Box::pin(async move {
-            let sweeper = self.sweep_forever();
-            tokio::select! {
-                () = door::serve_proxy(&self, listener) => {}
-                () = sweeper => {}
-            }
+            self.keep_swept();
+            door::serve_proxy(&self, listener).await;
         })
     }
 
@@ -290,10 +291,10 @@ impl Engine {
         session: Arc<Session>,
     ) -> BoxFuture<'static, ()> {
         Box::pin(async move {
+            self.keep_swept();
             let ended = session.ended();
             tokio::select! {
                 () = door::serve_unix(&self, listener, &session) => {}
-                () = self.sweep_forever() => {}
                 () = ended => {}
             }
         })
@@ -317,6 +318,7 @@ impl Engine {
         stream: AnyStream,
     ) -> BoxFuture<'_, ()> {
         Box::pin(async move {
+            self.keep_swept();
             door::serve_preamble(self, &session, received.as_slice().into(), stream).await;
         })
     }
@@ -337,7 +339,10 @@ impl Engine {
         stream: AnyStream,
         target: Target,
     ) -> BoxFuture<'_, ()> {
-        Box::pin(async move { door::serve_stream(self, &session, stream, target).await })
+        Box::pin(async move {
+            self.keep_swept();
+            door::serve_stream(self, &session, stream, target).await;
+        })
     }
 
     pub(crate) fn session(&self, id: &str) -> Option<Arc<Session>> {
@@ -358,10 +363,29 @@ impl Engine {
         self.reach().check(session, authority)
     }
 
-    async fn sweep_forever(&self) {
-        loop {
-            tokio::time::sleep(SWEEP_INTERVAL).await;
-            self.pool.sweep();
+    /// Has the pool swept from time to time, once for all doors, as long as there is the engine. Only where something is
+    /// served is there a runtime for it; one that is gone took the sweeper along, and the next gets another.
+    fn keep_swept(&self) {
+        let mut sweeper = self.sweeper.lock();
+        if sweeper.as_ref().is_some_and(|sweeper| !sweeper.is_finished()) {
+            return;
+        }
+        let pool = Arc::downgrade(&self.pool);
+        let sweeping = tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(SWEEP_INTERVAL).await;
+                let Some(pool) = pool.upgrade() else { return };
+                pool.sweep();
+            }
+        });
+        *sweeper = Some(sweeping.abort_handle());
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        if let Some(sweeper) = self.sweeper.get_mut() {
+            sweeper.abort();
         }
     }
 }
@@ -371,5 +395,39 @@ impl Drop for Flight {
         if self.0.in_flight.fetch_sub(1, Ordering::SeqCst) == 1 {
             self.0.landed.notify_waiters();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::swap::testing::Bench;
+
+    #[tokio::test]
+    async fn all_doors_have_one_sweeper_that_ends_with_the_engine() {
+        let engine = Engine::new(EngineConfig::default()).unwrap();
+        let (id, secrets, broker) = ("s".to_owned(), Vec::new(), Bench::one().broker as _);
+        let spec = SessionSpec { id, secrets, broker, ca: None, token: None };
+        let session = engine.open(spec).unwrap();
+        let sweeper = || engine.sweeper.lock().clone();
+        assert!(sweeper().is_none(), "nothing is served");
+        // To an address that may not be reached, so that it is over at once.
+        let (_, stream) = tokio::io::duplex(1024);
+        let target = Target::RawAddress(([127, 0, 0, 1], 443).into());
+        engine.serve_stream(Arc::clone(&session), stream, target).await;
+        let first = sweeper().expect("one door is enough");
+        let (_, stream) = tokio::io::duplex(1024);
+        engine.serve_preamble(session, Vec::new(), stream).await;
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let serving = tokio::spawn(Arc::clone(&engine).serve_proxy(listener));
+        tokio::task::yield_now().await;
+        assert_eq!(sweeper().map(|sweeper| sweeper.id()), Some(first.id()));
+        assert!(!first.is_finished());
+        serving.abort();
+        assert!(serving.await.unwrap_err().is_cancelled());
+        assert_eq!(Arc::strong_count(&engine), 1);
+        drop(engine);
+        tokio::task::yield_now().await;
+        assert!(first.is_finished());
     }
 }
