@@ -216,9 +216,9 @@ impl LivenessChecks {
         let released = Released::new(value, record.begin(allowed).await?, uptime);
         let now = Timestamp::now();
         let credential = Credential {
-            value: released.open()?,
+            value: released.open_toward(&authority)?,
             user: user.as_deref(),
-            key_id: key_id.as_ref().map(|key_id| key_id.open()).transpose()?,
+            key_id: key_id.as_ref().map(|key_id| key_id.open_toward(&authority)).transpose()?,
         };
         let checked = match headers(&liveness, &credential, now) {
             None => unsupported(Some(pattern), "the value is no text, which a header needs".into()),

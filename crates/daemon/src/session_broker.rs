@@ -238,7 +238,7 @@ impl SessionBroker {
         let released = Arc::new(Released::new(value, permit, uptime));
         if let Some(outgoing) = &self.outgoing {
             let is_minted = self.minted.parent_of(&path).is_some();
-            outgoing.note(&path, released.open()?, is_minted);
+            outgoing.note(&path, released.open_toward(&request.authority)?, is_minted);
         }
         if policy != ApproveOnUse::PerCall {
             let lease = Lease::new(Arc::clone(&released), until, epoch);

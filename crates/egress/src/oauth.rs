@@ -5,7 +5,6 @@
 //! an error but the standard's own words.
 
 use std::{
-    iter,
     pin::pin,
     time::{Duration, Instant},
 };
@@ -83,10 +82,6 @@ impl Engine {
 
     async fn exchange_token(&self, request: &TokenRequest<'_>) -> Result<TokenReply, Error> {
         let authority = &request.grant.authority;
-        let mut values = iter::once(request.credential).chain(request.client_secret);
-        if !values.all(|value| value.is_toward(authority)) {
-            return Err(Error::with(Code::Internal, "a value for another endpoint".into()));
-        }
         let reach = self.reach();
         let key = Key {
             owner: Owner::Broker,
@@ -115,9 +110,10 @@ impl Engine {
 }
 
 impl Said {
-    fn by(request: &TokenRequest<'_>) -> Result<Self, Error> {
+    fn by<'a>(request: &TokenRequest<'a>) -> Result<Self, Error> {
         let TokenRequest { grant, credential, client_secret } = request;
-        let value = credential.open()?;
+        let open = |released: &'a Released| released.open_toward(&grant.authority);
+        let value = open(credential)?;
         let mut form = Zeroizing::new(Vec::new());
         let secret = match grant.kind {
             GrantKind::ClientCredentials => {
@@ -127,7 +123,7 @@ impl Said {
             GrantKind::RefreshToken => {
                 put(&mut form, "grant_type", b"refresh_token");
                 put(&mut form, "refresh_token", value);
-                client_secret.map(|secret| secret.open()).transpose()?
+                client_secret.map(open).transpose()?
             }
         };
         if let Some(scope) = &grant.scope {

@@ -214,13 +214,13 @@ impl Released {
         self.value.path()
     }
 
-    /// Whether it was released to go to `authority`.
-    pub fn is_toward(&self, authority: &Authority) -> bool {
-        self.permit.is_toward(authority)
-    }
-
-    /// The value's bytes, while the permit lasts.
-    pub fn open(&self) -> Result<&[u8], Error> {
+    /// The value's bytes, to go to `authority` and nowhere else, while the permit lasts.
+    /// [`Code::Internal`] when they were released for something else.
+    pub fn open_toward(&self, authority: &Authority) -> Result<&[u8], Error> {
+        if !self.permit.is_toward(authority) {
+            let detail = SafeText::words("it was not released to go to ").and(authority);
+            return Err(Error::with(Code::Internal, detail));
+        }
         self.value.open_with_permit(&self.permit, (self.clock)())
     }
 }

@@ -93,6 +93,7 @@ impl Swapping {
     }
 
     fn plain(ledger: Ledger, location: Location, escape: Escape, bound: Bound) -> Self {
+        let values = ledger.no_values();
         Self {
             input: Bytes::new(),
             more: false,
@@ -102,7 +103,7 @@ impl Swapping {
             lookout: Lookout::new(escape),
             queue: VecDeque::new(),
             out: Vec::new(),
-            swap: Swap { ledger: Some(ledger), values: Values::default(), location, escape, bound },
+            swap: Swap { ledger: Some(ledger), values, location, escape, bound },
             release: None,
             framing: Framing::Anew,
         }

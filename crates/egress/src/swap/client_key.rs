@@ -43,5 +43,5 @@ pub(crate) async fn client_identity(
     };
     let values = ledger.release().await?;
     let chain = chain.map(|chain| values.kept(chain)).transpose()?;
-    ClientIdentity::new(&*values.kept(key)?, chain.as_deref()).map(Some)
+    ClientIdentity::new(route.authority, &*values.kept(key)?, chain.as_deref()).map(Some)
 }

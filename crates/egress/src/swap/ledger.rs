@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use keyless_core::{
-    Allowed, By, Code, Consent, Error, Held, Location, RequestFacts, SafeText, Scheme, Signer,
-    Verdict,
+    Allowed, Authority, By, Code, Consent, Error, Held, Location, RequestFacts, SafeText, Scheme,
+    Signer, Verdict,
 };
 
 use super::{member::Watch, said::Unseen, table::SwapTable};
@@ -48,9 +48,12 @@ pub(super) enum Fate {
     Swapped,
 }
 
-/// Values that were released for one request, by index of the secret.
-#[derive(Default)]
-pub(super) struct Values(Vec<(usize, Arc<Released>)>);
+/// Values that were released for one request, which go where it goes.
+pub(super) struct Values {
+    authority: Authority,
+    /// By index of the secret.
+    released: Vec<(usize, Arc<Released>)>,
+}
 
 impl Ledger {
     pub(super) fn new(
@@ -208,11 +211,16 @@ impl Ledger {
         Ok(())
     }
 
+    /// What it has before anything was released.
+    pub(super) fn no_values(&self) -> Values {
+        Values { authority: self.info.authority.clone(), released: Vec::new() }
+    }
+
     /// Asks the broker for everything that was allowed since the last time.
     pub(super) async fn release(&mut self) -> Result<Values, Error> {
         self.ask().await?;
         if self.uses.is_empty() {
-            return Ok(Values::default());
+            return Ok(self.no_values());
         }
         let (secrets, uses) =
             core::mem::take(&mut self.uses).into_iter().unzip::<_, _, Vec<_>, _>();
@@ -225,13 +233,12 @@ impl Ledger {
         let released = self.table.broker().release(&self.info, uses).await?;
         self.info.locations.clear();
         let paths = secrets.iter().map(|secret| &self.table.secret(*secret).path);
-        let fits = |released: &Arc<Released>| released.is_toward(&self.info.authority);
-        if !paths.eq(released.iter().map(|released| released.path())) || !released.iter().all(fits)
-        {
+        if !paths.eq(released.iter().map(|released| released.path())) {
             return Err(Error::with(Code::Internal, "the broker released something else".into()));
         }
-        let values = Values(secrets.into_iter().zip(released).collect());
-        for (secret, _) in &values.0 {
+        let released = secrets.into_iter().zip(released).collect();
+        let values = Values { released, ..self.no_values() };
+        for (secret, _) in &values.released {
             let SessionSecret { path, placeholder, rule } = self.table.secret(*secret);
             // It takes part in a handshake, and no upstream could send it back.
             if rule.sign.as_ref().is_some_and(Signer::is_tls) {
@@ -283,14 +290,14 @@ fn note<T>(verdicts: &mut Vec<(usize, T)>, secret: usize, verdict: T) {
 impl Values {
     /// Opens a value while its permit lasts.
     pub(super) fn open(&self, secret: usize) -> Result<&[u8], Error> {
-        let of = self.0.iter().find(|(index, _)| *index == secret);
+        let of = self.released.iter().find(|(index, _)| *index == secret);
         let (_, released) = of.ok_or(Code::Internal)?;
-        released.open()
+        released.open_toward(&self.authority)
     }
 
     /// A value with its permit, to be opened later.
     pub(super) fn kept(&self, secret: usize) -> Result<Arc<Released>, Error> {
-        let of = self.0.iter().find(|(index, _)| *index == secret);
+        let of = self.released.iter().find(|(index, _)| *index == secret);
         of.map(|(_, released)| Arc::clone(released)).ok_or_else(|| Code::Internal.into())
     }
 
@@ -301,7 +308,8 @@ impl Values {
 
     /// Takes over newer releases.
     pub(super) fn renew(&mut self, newer: Self) {
-        self.0.retain(|(index, _)| newer.0.iter().all(|(other, _)| other != index));
-        self.0.extend(newer.0);
+        let is_old = |index| newer.released.iter().all(|(other, _)| *other != index);
+        self.released.retain(|(index, _)| is_old(*index));
+        self.released.extend(newer.released);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use keyless_core::{Code, Error, SafeText, SecretPath};
+use keyless_core::{Authority, Code, Error, SafeText, SecretPath};
 use rustls::{
     crypto::aws_lc_rs,
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
@@ -24,9 +24,15 @@ pub(crate) struct ClientIdentity {
 }
 
 impl ClientIdentity {
-    /// The identity of a key and its certificates, each in PEM.
-    pub(crate) fn new(key: &Released, chain: Option<&Released>) -> Result<Self, Error> {
-        let open = |released: &Released| released.open().map(|pem| Zeroizing::new(pem.to_vec()));
+    /// The identity of a key and its certificates toward `authority`, each in PEM.
+    pub(crate) fn new(
+        authority: &Authority,
+        key: &Released,
+        chain: Option<&Released>,
+    ) -> Result<Self, Error> {
+        let open = |released: &Released| {
+            released.open_toward(authority).map(|pem| Zeroizing::new(pem.to_vec()))
+        };
         let key_pem = open(key)?;
         let chain_pem = chain.map(open).transpose()?;
         let mut hash = Sha256::new_with_prefix(&key_pem);
