@@ -71,8 +71,10 @@ struct Swap {
 enum Item {
     Plain(Bytes),
     Placeholder(PatternId),
-    /// One that was judged and waits for its value.
+    /// One that was judged, and whose value may be here already.
     Judged(PatternId),
+    /// One whose value was asked for.
+    Asked(PatternId),
 }
 
 impl Swapping {
@@ -139,11 +141,13 @@ impl Swapping {
                     Fate::Swapped => self.queue.push_front(Item::Judged(pattern)),
                 },
                 Item::Judged(pattern) if !self.swap.has_value(pattern)? => {
-                    self.queue.push_front(Item::Judged(pattern));
+                    self.queue.push_front(Item::Asked(pattern));
                     self.ask_for_release();
                     break;
                 }
-                Item::Judged(pattern) => {
+                // Its use went with what was asked: a value whose permit has run out since is not asked for again, for
+                // there would be nothing to ask, and no end to it.
+                Item::Judged(pattern) | Item::Asked(pattern) => {
                     let value = self.swap.value(pattern, self.framing)?;
                     self.put(&value)?;
                 }

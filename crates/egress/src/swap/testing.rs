@@ -43,6 +43,8 @@ pub(crate) struct MemoryBroker {
     values: Vec<(SecretPath, String)>,
     chain: Mutex<Chain>,
     pub(crate) calls: Mutex<Vec<(Vec<SecretPath>, Vec<Location>)>>,
+    /// What permits are measured by, which last for the first minute. It stands still.
+    pub(crate) clock: Mutex<fn() -> Uptime>,
 }
 
 impl Broker for MemoryBroker {
@@ -101,7 +103,7 @@ impl MemoryBroker {
         let (path, value) =
             self.values.iter().find(|(path, _)| path == permit.path()).cloned().unwrap();
         let value = SecretValue::new(path, value.into_bytes(), Binding::Destinations).unwrap();
-        Arc::new(Released::new(value, permit, || Uptime::since_start(Duration::ZERO)))
+        Arc::new(Released::new(value, permit, *self.clock.lock().unwrap()))
     }
 }
 
@@ -119,7 +121,9 @@ impl Bench {
         let path = |name: &str| SecretPath::parse(&format!("team/test/{name}")).unwrap();
         let values = secrets.iter().map(|(name, value, ..)| (path(name), (*value).to_owned()));
         let (chain, calls) = (Mutex::new(Chain::genesis()), Mutex::default());
-        let broker = Arc::new(MemoryBroker { values: values.collect(), chain, calls });
+        let clock: fn() -> Uptime = || Uptime::since_start(Duration::ZERO);
+        let clock = Mutex::new(clock);
+        let broker = Arc::new(MemoryBroker { values: values.collect(), chain, calls, clock });
         let secrets: Vec<SessionSecret> = (secrets.into_iter())
             .map(|(name, _, rule, form)| {
                 let path = path(name);

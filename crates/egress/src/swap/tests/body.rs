@@ -1,6 +1,8 @@
+use std::{cell::Cell, time::Duration};
+
 use bytes::Bytes;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, TRANSFER_ENCODING};
-use keyless_core::{Location, PlaceholderForm};
+use keyless_core::{Location, PlaceholderForm, Uptime};
 use proptest::{collection::vec, option, prelude::*, sample::select};
 
 use super::*;
@@ -283,6 +285,20 @@ fn a_look_alike_that_the_head_used_keeps_the_length() {
     let got = swapped(&bench, "api.test", request).unwrap();
     assert_eq!(got.headers()[CONTENT_LENGTH], text.len().to_string());
     assert!(got.body().ends_with(value.as_bytes()));
+}
+
+/// As after a machine has slept between the two: to ask again would give nothing new, and without an end.
+#[test]
+fn a_permit_that_ran_out_on_the_way_back_is_not_asked_for_again() {
+    thread_local!(static READ: Cell<u64> = const { Cell::new(0) });
+    let bench = bench();
+    // It is read when the value comes, and is over by the time that it is put in.
+    *bench.broker.clock.lock().unwrap() =
+        || Uptime::since_start(Duration::from_mins(READ.replace(READ.get() + 1)));
+    let text = [vec![b'-'; 600_000], bench.placeholder(0).into()].concat();
+    let request = post("text/plain", None, Chunks::cut(&text, &[16_384; 40], false));
+    assert_eq!(code(swapped(&bench, "api.test", request)), Code::PermitExpired);
+    assert_eq!(bench.broker.calls.lock().unwrap().len(), 1);
 }
 
 #[test]
