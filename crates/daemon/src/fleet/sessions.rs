@@ -233,15 +233,15 @@ mod tests {
         values::Values as _,
     };
 
-    const CATALOG: &str = "\
-apiVersion: keyless.dev/v1alpha1
-kind: SecretProxy
-spec:
-  secrets:
-    - env: API_TOKEN
-      secretRef: { name: api, key: token }
-      egressTo: [api.allowed.test]
-";
+    const CATALOG: &str = concat!(
+        "apiVersion: keyless.dev/v1alpha1\n",
+        "kind: SecretProxy\n",
+        "spec:\n",
+        "  secrets:\n",
+        "    - env: API_TOKEN\n",
+        "      secretRef: { name: api, key: token }\n",
+        "      egressTo: [api.allowed.test]\n",
+    );
 
     async fn sessions(folder: &Path) -> (Sessions, Store) {
         let place = |name: &str| folder.join(name);

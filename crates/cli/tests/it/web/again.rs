@@ -5,7 +5,7 @@ use serde_json::json;
 use super::Browser;
 use crate::{
     mcp::{Agent, about, gated, unlocked},
-    world::TOKEN,
+    world::{ALLOWED, TOKEN},
 };
 
 /// With `prove_again = "always"` each answer that gives something takes the factor, however lately it was proven; a
@@ -15,11 +15,14 @@ fn every_answer_takes_the_factor_where_the_operator_wants_that() {
     let world = unlocked();
     gated(&world, "session");
     world.home.write("keyless/config.toml", "[web]\nprove_again = \"always\"\n").unwrap();
+    // Of another secret: a denial answers all that ask the same.
+    let other = "team/other/key";
+    world.add(other, &["--to", ALLOWED, "--env", "OTHER", "--approve-on-use", "session"]).ok();
     let mut agent = Agent::connect(&world);
-    let mut ask = |reason: &str| {
-        agent.ask("secrets_request_use_approval", &json!({ "path": TOKEN, "reason": reason }))
+    let mut ask = |path: &str| {
+        agent.ask("secrets_request_use_approval", &json!({ "path": path, "reason": "to look" }))
     };
-    let [first, second] = ["first", "second"].map(&mut ask);
+    let [first, second] = [TOKEN, other].map(&mut ask);
     let fields = json!({ "path": TOKEN, "fields": { "description": "Main token" } });
     let proposed = agent.ask("secrets_propose_metadata", &fields);
     let script = format!(
