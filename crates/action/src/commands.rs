@@ -53,8 +53,21 @@ pub(crate) fn check(
     Ok(None)
 }
 
+/// A script is one argument of its shell, and the kernel takes none of this many bytes (`MAX_ARG_STRLEN`).
+const MAX_SCRIPT: usize = 128 << 10;
+/// What a handle adds to it at most, in its place and in the first line.
+const OF_HANDLE: usize = 128;
+
 fn fits(template: &str) -> Result<(), Error> {
-    Reading::of(template)?.script(|_| Ok(Stand::Variable(0))).map(drop)
+    let reading = Reading::of(template)?;
+    let script = reading.script(|_| Ok(Stand::Variable(0)))?;
+    // Before anything is taken for it: it could not begin.
+    if script.len() + reading.handles() * OF_HANDLE >= MAX_SCRIPT {
+        let words = "a command has less than 128 KiB, with 128 bytes for each placeholder; \
+                     give what is long through standard input or a file";
+        return Err(Error::with(Code::CommandNotExecutable, SafeText::words(words)));
+    }
+    Ok(())
 }
 
 /// Prepares what runs for an action; `None` when its type runs nothing.

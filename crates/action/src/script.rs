@@ -70,6 +70,11 @@ impl Reading {
         Ok(script)
     }
 
+    /// How many placeholders it has.
+    pub(crate) fn handles(&self) -> usize {
+        self.parts.iter().filter(|part| matches!(part, TemplatePart::Handle(_))).count()
+    }
+
     /// The handles that stand in the arguments of a program, which whoever may list processes reads there. What the
     /// shell does itself has none.
     pub(crate) fn in_arguments(&self) -> Vec<&Handle> {

@@ -59,6 +59,17 @@ fn a_value_is_looked_for_as_it_entered_without_its_nul_bytes() {
 }
 
 /// NL-3.2.
+/// Else a use of its grant would be gone, and a value opened, for what can't begin.
+#[test]
+fn a_command_that_the_kernel_would_not_take_is_refused_before_anything_is_taken() {
+    let refused = |text: &str| fits(text).map_err(|error| error.code()).err();
+    assert_eq!(refused(&"x ".repeat(60_000)), None);
+    assert_eq!(refused(&"x ".repeat(66_000)), Some(Code::CommandNotExecutable));
+    let many = |count: usize| "echo '{{nl:api/KEY}}'\n".repeat(count);
+    assert_eq!(refused(&many(200)), None);
+    assert_eq!(refused(&many(1_000)), Some(Code::CommandNotExecutable));
+}
+
 #[test]
 fn a_value_in_arguments_is_warned_of() {
     let warned = |template: &str| {
