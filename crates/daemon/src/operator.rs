@@ -274,7 +274,8 @@ impl Operator {
 
     /// Forgets a secret, or one version of it, for good.
     pub async fn purge(&self, path: &SecretPath, version: Option<u32>) -> Result<(), Error> {
-        self.vault.purge(path, version, self.entry(Action::Delete, path, "purged")).await
+        let note = version.map_or("purged".to_owned(), |one| format!("purged version {one}"));
+        self.vault.purge(path, version, self.entry(Action::Delete, path, note)).await
     }
 
     /// A copy of every secret, encrypted to these keys. That it is made is on record before anything opens.

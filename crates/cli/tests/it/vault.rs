@@ -3,7 +3,7 @@
 use std::{fs, os::unix::fs::PermissionsExt as _};
 
 use keyless_testkit::Canary;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{
     terminal::at_a_terminal,
@@ -177,6 +177,8 @@ fn a_removed_secret_comes_back_until_it_is_purged() {
     run(&["secret", "purge", TOKEN, "--version", "1", "--yes"]).exits(2);
     run(&["secret", "purge", TOKEN, "--version", "2", "--yes"]).ok();
     run(&["secret", "restore", TOKEN, "--version", "2"]).exits(3);
+    let is_purge = |entry: &Value| entry["detail"]["note"] == "purged version 2";
+    assert!(world.log().iter().any(is_purge), "the log says which one");
 
     run(&["secret", "remove", TOKEN, "--yes"]).ok();
     run(&["secret", "purge", TOKEN, "--yes"]).ok();
