@@ -74,7 +74,7 @@ pub(crate) use self::{
         AccessWord, BrowseArgs, CheckArgs, SourceAddArgs, SourceCommand, SourceListArgs,
         SourceRemoveArgs,
     },
-    upkeep::{DayWord, UpkeepArgs},
+    upkeep::{UpkeepArgs, Word},
     use_args::{GrantWord, InjectionWord, SealingWord, SignerWord, UseArgs},
     vault::{
         EnvelopeAddArgs, EnvelopeCommand, EnvelopeRemoveArgs, EnvelopeWord, ExportVaultArgs,

@@ -22,7 +22,9 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 pub use self::{
-    asked::{Asked, Field, Fields, MAX_DEED_REASON_CHARS, MAX_REASON_CHARS, RequestKind},
+    asked::{
+        Asked, Field, Fields, MAX_DEED_REASON_CHARS, MAX_REASON_CHARS, RequestKind, is_web_page,
+    },
     deed::{
         FileOp, MAX_DEPLOY_DIFF, MAX_DEPLOY_FILES, PackVerb, WantedAction, WantedDeploy, WantedFile,
     },

@@ -55,7 +55,7 @@ pub(super) async fn run(ui: &Ui, command: SecretCommand) -> Result<ExitCode, Err
 
 async fn add(ui: &Ui, args: AddArgs) -> Result<(), Error> {
     let said = new_metadata(&args.rule, &args.upkeep, &args.source)?;
-    let pattern = args.upkeep.pattern.as_deref();
+    let pattern = args.upkeep.pattern_id();
     // That nobody knows the pattern is said before anybody is asked for a factor.
     completed(ui, said.clone(), &args.rule.locations, pattern, None)?;
     let (places, vault) = unlock_without(&args.path, &args.factor).await?;

@@ -538,6 +538,28 @@ fn what_was_said_of_a_secret_can_be_taken_back_and_each_change_is_told() {
     for nothing in [&[][..], &["--env", "none"]] {
         assert!(set(nothing).ok().starts_with("Nothing to change"), "{nothing:?}");
     }
+    // Renewal and retention as well, which destroys versions.
+    let renewal = [
+        ("--rotate-every", "90"),
+        ("--retrieval-url", "https://a.test/keys"),
+        ("--pattern", "npm-token"),
+        ("--cache-at-most", "60"),
+        ("--keep-versions", "2"),
+        ("--keep-days", "30"),
+        ("--description", "Words"),
+    ];
+    set(&renewal.iter().flat_map(|(option, word)| [*option, *word]).collect::<Vec<_>>()).ok();
+    for (option, _) in renewal {
+        let nothing = if option == "--description" { "" } else { "none" };
+        assert!(set(&[option, nothing]).ok().starts_with("Changed"), "{option}");
+        assert!(set(&[option, nothing]).ok().starts_with("Nothing to change"), "{option}");
+    }
+    let shown = world.keyless(&["secret", "show", TOKEN, "--json"]).run().data();
+    assert_eq!((&shown["upkeep"], &shown["retention"]), (&json!({}), &json!({})), "{shown}");
+    for page in ["javascript:alert(1)", "http://a.test", "none of them"] {
+        let errors = set(&["--retrieval-url", page]).exits(2).errors();
+        assert!(errors.contains("an https:// address"), "{errors}");
+    }
     set(&["--to", "none", "--locations", "header"]).exits(2);
     let errors = set(&["--expires", "soon"]).exits(2).errors();
     assert!(errors.contains("a day is 2027-01-31, or none"), "{errors}");

@@ -389,9 +389,7 @@ impl Fields {
         if long(&self.description, MAX_DESCRIPTION_BYTES) || control(&self.description) {
             return refuse("a description has at most 1024 bytes and no control characters");
         }
-        if long(&self.retrieval_url, MAX_URL_BYTES)
-            || !self.retrieval_url.iter().all(|url| is_web_page(url))
-        {
+        if !self.retrieval_url.iter().all(|url| is_web_page(url)) {
             return refuse("retrieval_url is an https:// address of at most 2048 bytes");
         }
         if long(&self.pattern_id, MAX_PATTERN_BYTES) || !self.pattern_id.iter().all(kebab) {
@@ -406,8 +404,12 @@ impl Fields {
     }
 }
 
-/// What a person may follow: https, and nothing that a terminal or a page would take otherwise.
-fn is_web_page(url: &str) -> bool {
+/// Whether a person may follow this: an https address of at most 2,048 bytes, with nothing that a terminal or a page
+/// would take otherwise.
+pub fn is_web_page(url: &str) -> bool {
+    if url.len() > MAX_URL_BYTES {
+        return false;
+    }
     let fine = |b: u8| b.is_ascii_graphic() && !matches!(b, b'"' | b'<' | b'>' | b'\\' | b'`');
     url.strip_prefix("https://").is_some_and(|rest| !rest.is_empty() && rest.bytes().all(fine))
 }

@@ -6,8 +6,8 @@ use keyless_core::{Code, Destination, EgressRule, Error, Locations, Otherwise, S
 use keyless_daemon::vault::{EnvName, LookAlikeShape, Metadata, PlaceholderShape, SourceConfig};
 
 use crate::args::{
-    DayWord, FormWord, GrantWord, HostWord, InjectionWord, MostWord, RuleArgs, SealingWord,
-    SignerWord, SwitchWord, UpkeepArgs, UseArgs,
+    FormWord, GrantWord, HostWord, InjectionWord, MostWord, RuleArgs, SealingWord, SignerWord,
+    SwitchWord, UpkeepArgs, UseArgs, Word,
 };
 use crate::commands::variable_named;
 
@@ -43,26 +43,24 @@ pub(super) fn changed_metadata(
     if let Some(word) = args.unsafe_expose {
         metadata.unsafe_expose = word == SwitchWord::On;
     }
-    if args.description.is_some() {
-        metadata.description.clone_from(&args.description);
+    if let Some(words) = &args.description {
+        metadata.description = Some(words.clone()).filter(|words| !words.is_empty());
     }
     Ok(metadata)
 }
 
 fn change_upkeep(metadata: &mut Metadata, args: &UpkeepArgs) {
-    fn put<T: Clone>(place: &mut Option<T>, said: Option<&T>) {
-        if said.is_some() {
-            *place = said.cloned();
+    fn put<T: Clone>(place: &mut Option<T>, said: Option<&Word<T>>) {
+        if let Some(word) = said {
+            *place = word.said().cloned();
         }
     }
     let upkeep = &mut metadata.upkeep;
-    match args.expires {
-        None => {}
-        Some(DayWord::Day(day)) => upkeep.expires_at = Some(day),
-        Some(DayWord::None) => upkeep.expires_at = None,
-    }
+    put(&mut upkeep.expires_at, args.expires.as_ref());
     put(&mut upkeep.rotate_every_days, args.rotate_every.as_ref());
-    put(&mut upkeep.rotation_method, args.rotation.as_ref());
+    if let Some(method) = args.rotation {
+        upkeep.rotation_method = Some(method);
+    }
     put(&mut upkeep.retrieval_url, args.retrieval_url.as_ref());
     if args.pattern.is_some() {
         // It is the earlier pattern's, since nothing else sets it; the new one brings its own.

@@ -22,13 +22,8 @@ pub(super) async fn run(ui: &Ui, args: SetArgs) -> Result<(), Error> {
     let secret = vault.show(&args.path).await?;
     let before = secret.metadata.clone();
     let metadata = changed_metadata(before.clone(), &args.rule, &args.upkeep)?;
-    let mut metadata = completed(
-        ui,
-        metadata,
-        &args.rule.locations,
-        args.upkeep.pattern.as_deref(),
-        Some(&vault),
-    )?;
+    let mut metadata =
+        completed(ui, metadata, &args.rule.locations, args.upkeep.pattern_id(), Some(&vault))?;
     if before.egress.is_none() && args.rule.locations.is_empty() {
         narrow(&places, &vault, &args.path, &mut metadata, None)?;
     }
