@@ -555,7 +555,9 @@ fn what_was_said_of_a_secret_can_be_taken_back_and_each_change_is_told() {
         assert!(set(&[option, nothing]).ok().starts_with("Nothing to change"), "{option}");
     }
     let shown = world.keyless(&["secret", "show", TOKEN, "--json"]).run().data();
-    assert_eq!((&shown["upkeep"], &shown["retention"]), (&json!({}), &json!({})), "{shown}");
+    // Who renews it is what the pattern said, as are its host and variable: these stay.
+    let kept = json!({ "rotation_method": "provider-ui" });
+    assert_eq!((&shown["upkeep"], &shown["retention"]), (&kept, &json!({})), "{shown}");
     for page in ["javascript:alert(1)", "http://a.test", "none of them"] {
         let errors = set(&["--retrieval-url", page]).exits(2).errors();
         assert!(errors.contains("an https:// address"), "{errors}");
