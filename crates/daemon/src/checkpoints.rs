@@ -387,6 +387,7 @@ mod tests {
         assert_eq!(fault.code(), Code::StoreUnusable);
         assert!(fault.message().contains("line 1"), "{}", fault.message());
     }
+
     /// A process that was stopped there would stop every broker of the home, one worker each time that it signs.
     #[tokio::test]
     async fn who_keeps_the_file_locked_keeps_nobody_for_ever_and_nothing_else_meanwhile() {

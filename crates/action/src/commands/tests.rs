@@ -58,7 +58,6 @@ fn a_value_is_looked_for_as_it_entered_without_its_nul_bytes() {
     assert!(prepared.known.iter().any(|known| known.value.as_slice() == bare));
 }
 
-/// NL-3.2.
 /// Else a use of its grant would be gone, and a value opened, for what can't begin.
 #[test]
 fn a_command_that_the_kernel_would_not_take_is_refused_before_anything_is_taken() {
@@ -70,6 +69,7 @@ fn a_command_that_the_kernel_would_not_take_is_refused_before_anything_is_taken(
     assert_eq!(refused(&many(1_000)), Some(Code::CommandNotExecutable));
 }
 
+/// NL-3.2.
 #[test]
 fn a_value_in_arguments_is_warned_of() {
     let warned = |template: &str| {

@@ -1,6 +1,6 @@
 //! What keeps a secret fresh, as options.
 
-use std::{num::NonZeroU32, str::FromStr};
+use std::num::NonZeroU32;
 
 use clap::Args;
 use jiff::civil::Date;
@@ -90,13 +90,12 @@ fn parse_page(word: &str) -> Result<Word<String>, String> {
     Word::parse(word, read, "an https:// address of at most 2048 bytes")
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "the form that clap wants")]
 fn parse_pattern(word: &str) -> Result<Word<String>, String> {
-    Ok(if word == "none" { Word::None } else { Word::Said(word.to_owned()) })
+    Word::parse(word, |id| Some(id.to_owned()), "a pattern's id")
 }
 
 fn parse_count(word: &str) -> Result<Word<NonZeroU32>, String> {
-    Word::parse(word, |count| NonZeroU32::from_str(count).ok(), "a number from 1 on")
+    Word::parse(word, |count| count.parse().ok(), "a number from 1 on")
 }
 
 fn parse_seconds(word: &str) -> Result<Word<u64>, String> {
