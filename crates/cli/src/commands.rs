@@ -34,10 +34,16 @@ mod unlock;
 mod vault;
 mod web;
 
-use std::{iter::successors, path::Path, process::ExitCode};
+use std::{
+    fs::File,
+    io::{self, Read as _},
+    iter::successors,
+    path::Path,
+    process::ExitCode,
+};
 
 use clap::{ArgMatches, FromArgMatches as _, error::ErrorKind};
-use keyless_core::{Code, Error, SafeText};
+use keyless_core::{Code, Error, SafeText, action::MAX_BATCH, nl_message::MAX_MESSAGE_BYTES};
 use keyless_daemon::{
     AgreedConfig, Config, Front, Leads, OlderBroker, Places, Store, check_place, ci, create_whole,
     path_unusable, read_variable, refuse_unset_clock, remember_passphrase_file,
@@ -51,6 +57,9 @@ use crate::{
     demo, prompt,
     ui::{Format, Ui},
 };
+
+/// As much as a file with a request or a grant has, in bytes: a batch of whole messages.
+const MAX_TEXT: u64 = (MAX_BATCH * MAX_MESSAGE_BYTES) as u64;
 
 /// Reads the command line and runs the verb.
 pub(crate) fn main() -> ExitCode {
@@ -359,6 +368,22 @@ async fn have_agreed(
 /// Writes a new file for its owner alone; never over one that is there.
 fn write_private(file: &Path, text: &[u8]) -> Result<(), Error> {
     create_whole(file, text, 0o600).map_err(|error| path_unusable(file, &error))
+}
+
+/// The JSON text in a file or a pipe, or on standard input for `-`.
+fn read_text(file: &Path) -> Result<String, Error> {
+    let mut text = String::new();
+    let most = MAX_TEXT + 1;
+    let read = if file == Path::new("-") {
+        io::stdin().take(most).read_to_string(&mut text)
+    } else {
+        File::open(file).and_then(|file| file.take(most).read_to_string(&mut text))
+    };
+    match read {
+        Ok(count) if count as u64 <= MAX_TEXT => Ok(text),
+        Ok(_) => Err(path_unusable(file, &io::Error::from(io::ErrorKind::FileTooLarge))),
+        Err(error) => Err(path_unusable(file, &error)),
+    }
 }
 
 /// Writes what opens the store into such a file, which no agent gets to see from then on.

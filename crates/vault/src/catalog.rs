@@ -23,7 +23,7 @@ mod preset;
 mod rules;
 mod yaml;
 
-use std::{fs::File, io::Read, path::Path};
+use std::{io, mem, path::Path};
 
 use keyless_core::{Authority, EgressRule, SecretPath};
 
@@ -32,7 +32,10 @@ pub use self::{
     mounted_ref::MountedRef,
     preset::{Preset, PresetError, PresetInfo},
 };
-use crate::metadata::{EnvName, PlaceholderShape};
+use crate::{
+    metadata::{EnvName, PlaceholderShape},
+    plain_file::PlainFile,
+};
 
 /// The largest catalog, in bytes.
 pub const MAX_CATALOG_BYTES: usize = 1024 * 1024;
@@ -88,13 +91,16 @@ impl Catalog {
     }
 }
 
+/// Without waiting: a reload that a FIFO holds up would be the last.
 fn read(file: &Path) -> Result<String, CatalogFault> {
-    let opened = File::open(file).map_err(|error| CatalogFault::Unreadable(error.kind()))?;
-    let mut text = String::new();
-    let limit = MAX_CATALOG_BYTES as u64 + 1;
-    match opened.take(limit).read_to_string(&mut text) {
-        Ok(_) => Ok(text),
-        Err(error) => Err(CatalogFault::Unreadable(error.kind())),
+    let read = PlainFile::open(file).and_then(|opened| opened.text(MAX_CATALOG_BYTES));
+    match read {
+        Ok(mut text) => Ok(mem::take(&mut *text)),
+        Err(error) => Err(match error.kind() {
+            PlainFile::NO_FILE => CatalogFault::NoFile,
+            io::ErrorKind::FileTooLarge => CatalogFault::TooLarge,
+            kind => CatalogFault::Unreadable(kind),
+        }),
     }
 }
 

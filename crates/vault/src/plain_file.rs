@@ -17,6 +17,8 @@ use zeroize::Zeroizing;
 
 /// The group, and everybody.
 const OTHERS: u32 = 0o077;
+/// Everybody.
+const WORLD: u32 = 0o007;
 
 /// The most that a file of settings, of state or of roots has, in bytes.
 const MAX_SETTINGS_BYTES: usize = 4 << 20;
@@ -26,11 +28,10 @@ const MAX_SETTINGS_BYTES: usize = 4 << 20;
 pub fn read_settings(path: &Path) -> io::Result<Vec<u8>> {
     match PlainFile::open(path).and_then(|file| file.bytes(MAX_SETTINGS_BYTES)) {
         Ok(mut bytes) => Ok(mem::take(&mut *bytes)),
-        Err(error) => match error.kind() {
-            PlainFile::NO_FILE => Err(io::Error::new(PlainFile::NO_FILE, "it is no regular file")),
-            kind @ io::ErrorKind::FileTooLarge => Err(io::Error::new(kind, "it is over 4 MiB")),
-            _ => Err(error),
-        },
+        Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
+            Err(io::Error::new(error.kind(), "it is over 4 MiB"))
+        }
+        Err(error) => Err(error),
     }
 }
 
@@ -63,8 +64,8 @@ impl PlainFile {
         let opened = OpenOptions::new().read(true).custom_flags(bits).open(path);
         opened.map(Self).map_err(|error| match Errno::from_io_error(&error) {
             // What a socket answers.
-            Some(Errno::NXIO) => Self::NO_FILE.into(),
-            Some(Errno::LOOP) if flags.contains(OFlags::NOFOLLOW) => Self::NO_FILE.into(),
+            Some(Errno::NXIO) => no_file(),
+            Some(Errno::LOOP) if flags.contains(OFlags::NOFOLLOW) => no_file(),
             _ => error,
         })
     }
@@ -72,6 +73,12 @@ impl PlainFile {
     /// Whether others than its owner may do anything with it.
     pub fn is_open_to_others(&self) -> io::Result<bool> {
         Ok(self.0.metadata()?.mode() & OTHERS != 0)
+    }
+
+    /// Whether everybody may do anything with it. The group may: that is how a volume of Kubernetes reaches who is not
+    /// root.
+    pub fn is_open_to_everybody(&self) -> io::Result<bool> {
+        Ok(self.0.metadata()?.mode() & WORLD != 0)
     }
 
     /// [`Code::KeyFileUnsafe`] unless it is a regular file of the caller's own that is closed to everybody else.
@@ -118,7 +125,7 @@ impl PlainFile {
     pub(crate) fn head(mut self, most: usize) -> io::Result<Zeroizing<Vec<u8>>> {
         let about = self.0.metadata()?;
         if !about.is_file() {
-            return Err(Self::NO_FILE.into());
+            return Err(no_file());
         }
         // One more than it says, so that its end is found in the same room.
         let said = usize::try_from(about.len()).unwrap_or(usize::MAX).saturating_add(1);
@@ -157,6 +164,10 @@ fn as_text(mut bytes: Zeroizing<Vec<u8>>) -> io::Result<Zeroizing<String>> {
             Err(no_text())
         }
     }
+}
+
+fn no_file() -> io::Error {
+    io::Error::new(PlainFile::NO_FILE, "it is no regular file")
 }
 
 fn no_text() -> io::Error {

@@ -213,7 +213,13 @@ impl Own {
 
     fn add(&mut self, path: &Path, file: &str) -> Result<(), String> {
         let Some((stem, kind)) = file.rsplit_once('.') else { return Ok(()) };
-        let text = || fs::read_to_string(path).map_err(|error| unread(&error));
+        let text = || {
+            // A FIFO would be waited for.
+            match fs::metadata(path) {
+                Ok(about) if !about.is_file() => return Err("it is no regular file".to_owned()),
+                _ => fs::read_to_string(path).map_err(|error| unread(&error)),
+            }
+        };
         match kind {
             "toml" => {
                 let text = text()?;
@@ -413,6 +419,7 @@ mod tests {
         ] {
             fs::write(folder.path().join(file), text).unwrap();
         }
+        fs::create_dir(folder.path().join("folder.toml")).unwrap();
         let providers = Providers::bundled().with_folder(folder.path());
         let found = |fault: &ProviderFault| {
             let ProviderFault { file, operation, why } = fault;
@@ -422,6 +429,7 @@ mod tests {
         for (found, begin) in found.iter().zip([
             "bad.json -: EOF while parsing",
             "base.toml -: `base` is no address",
+            "folder.toml -: it is no regular file",
             "good.json TRACE /a: OPTIONS and TRACE are not called",
             "other.yaml -: YAML is not read",
             "taken.toml -: no file can be the provider `aws`",
@@ -430,7 +438,7 @@ mod tests {
         ]) {
             assert!(found.starts_with(begin), "{found} / {begin}");
         }
-        assert_eq!(found.len(), 7, "{found:?}");
+        assert_eq!(found.len(), 8, "{found:?}");
         assert_eq!(Providers::faults_in(folder.path()), providers.faults);
         assert!(build(&providers, "own", "rest", "GET /a", json!({})).is_ok());
         assert!(build(&providers, "http", "good", "GET /a", json!({})).is_ok());

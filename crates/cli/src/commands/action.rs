@@ -1,8 +1,7 @@
 //! `keyless exec` and `keyless action`: what agents ask for, asked by a person.
 
 use std::{
-    fs,
-    io::{self, Read as _, Write as _},
+    io::{self, Write as _},
     path::Path,
     process::ExitCode,
     time::Duration,
@@ -19,11 +18,10 @@ use keyless_core::{
 use keyless_daemon::{
     Broker, Config, EgressDoor,
     nl::actions::{OwnActions, OwnTerms},
-    path_unusable,
 };
 use serde_json::Value;
 
-use super::{have_agreed, open_store, opened_vault};
+use super::{have_agreed, open_store, opened_vault, read_text};
 use crate::{
     args::{ActionCommand, ExecArgs, RouteArgs, SubmitArgs, TermArgs},
     prompt,
@@ -138,16 +136,7 @@ async fn open(terms: &TermArgs) -> Result<OwnActions, Error> {
 }
 
 fn requests(file: &Path) -> Result<(Vec<ActionRequest>, bool), Error> {
-    let unreadable = |error: io::Error| {
-        let words = SafeText::words("the request: ").and(error.kind());
-        Error::with(Code::PathUnusable, words)
-    };
-    let mut text = String::new();
-    if file == Path::new("-") {
-        io::stdin().read_to_string(&mut text).map_err(unreadable)?;
-    } else {
-        text = fs::read_to_string(file).map_err(|error| path_unusable(file, &error))?;
-    }
+    let text = read_text(file)?;
     let unfit = |words: String| {
         Error::with(Code::MessageMalformed, SafeText::default().as_they_wrote(&words))
     };

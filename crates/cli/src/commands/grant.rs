@@ -1,6 +1,6 @@
 //! `keyless grant`: what agents may do with which secrets.
 
-use std::{io::Read, path::Path, process::ExitCode};
+use std::{path::Path, process::ExitCode};
 
 use jiff::{SignedDuration, Timestamp};
 use keyless_core::{
@@ -20,7 +20,7 @@ use keyless_daemon::{
 };
 use serde_json::{Value, json};
 
-use super::{open_store, unlock_vault};
+use super::{open_store, read_text, unlock_vault};
 use crate::{
     args::{GrantCommand, GrantCreateArgs, GrantRevokeArgs, GrantShowArgs},
     ui::{Ui, table},
@@ -30,8 +30,6 @@ mod explain;
 
 /// Agents that are registered with their sessions, and are gone with them.
 const OF_SESSIONS: &str = "nl://keyless.dev/";
-/// As much as a grant's file may be.
-const MAX_FILE: u64 = 1024 * 1024;
 /// What a grant permits when it does not say.
 const USUAL: [ActionType; 4] =
     [ActionType::Exec, ActionType::Template, ActionType::InjectStdin, ActionType::InjectTempfile];
@@ -173,13 +171,7 @@ fn of_args(args: &GrantCreateArgs) -> Result<Grant, Error> {
 
 fn read(file: &Path) -> Result<Grant, Error> {
     let place = || SafeText::default().as_they_wrote(&file.to_string_lossy()).and(": ");
-    let mut text = String::new();
-    let read = if file == Path::new("-") {
-        std::io::stdin().take(MAX_FILE).read_to_string(&mut text)
-    } else {
-        std::fs::File::open(file).and_then(|file| file.take(MAX_FILE).read_to_string(&mut text))
-    };
-    read.map_err(|error| Error::with(Code::PathUnusable, place().and(error.kind())))?;
+    let text = read_text(file)?;
     serde_json::from_str::<Value>(&text)
         .map_err(|error| error.to_string())
         .and_then(read_object)

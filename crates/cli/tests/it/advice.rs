@@ -6,6 +6,8 @@ use std::{
     os::unix::fs::PermissionsExt as _,
 };
 
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+
 use crate::{
     invocation::{Invocation, KEYLESS, Seen},
     proxy::CATALOG,
@@ -283,6 +285,22 @@ fn an_error_names_the_place_and_what_helps() {
     told(world.keyless(&placeholders), 2, &["open to everybody", "chmod 600"]);
     fs::set_permissions(&key, Permissions::from_mode(0o640)).unwrap();
     world.keyless(&placeholders).run().ok();
+    // What has no end, and what nobody writes into.
+    let endless = [&proxy.concat()[..], &["--forward-token", "/dev/zero"]].concat();
+    fs::set_permissions(&mounted, Permissions::from_mode(0o700)).unwrap();
+    told(world.keyless(&endless), 3, &["/dev/zero: it is no regular file", "check the path"]);
+    for words in [["action", "submit", "/dev/zero"], ["grant", "create", "--file=/dev/zero"]] {
+        told(world.keyless(&words), 3, &["/dev/zero: file too large"]);
+    }
+    for file in [&key, &catalog] {
+        fs::remove_file(file).unwrap();
+        mknodat(CWD, file, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        told(
+            world.keyless(&placeholders),
+            if file == &key { 3 } else { 2 },
+            &["it is no regular file"],
+        );
+    }
 }
 
 /// What follows a slip at a terminal is typed once more, and into no shell.

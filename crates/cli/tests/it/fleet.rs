@@ -13,7 +13,10 @@ use std::{
 };
 
 use keyless_testkit::{Handler, Origin, OriginOptions, stream};
-use rustix::process::Signal;
+use rustix::{
+    fs::{CWD, FileType, Mode, mknodat},
+    process::Signal,
+};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
@@ -257,6 +260,23 @@ fn a_broken_catalog_leaves_the_last_good_one_and_says_why_once() {
         let target = entry["target"].as_str().unwrap();
         assert!(target.contains(file) && !entry.to_string().contains("egresTo"), "{entry}");
     }
+}
+
+/// Whoever opens one that nobody writes into waits for ever, and every later reload with it.
+#[test]
+fn a_pipe_in_the_catalogs_place_holds_up_no_reload() {
+    let mut world = World::empty();
+    let _origin = world.origin(ALLOWED);
+    let sidecar = started(&world, &[]);
+    let (pipe, catalog) = (world.operator_file("pipe"), world.operator_file("catalog.yaml"));
+    mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    fs::rename(&pipe, &catalog).unwrap();
+    sidecar.process.signal(Signal::HUP);
+    wait_until("the fault is noticed", || health(&sidecar)["reload"]["refused"] != 0);
+    let problem = health(&sidecar)["reload"]["problem"].as_str().unwrap().to_owned();
+    assert!(problem.contains("catalog.yaml: it is no regular file"), "{problem}");
+    write_catalog(&world, CATALOG);
+    wait_until("it is mended", || health(&sidecar)["reload"]["problem"].is_null());
 }
 
 #[test]

@@ -4,13 +4,14 @@
 //! token admits. vsock needs no forwarder: the host's kernel says which guest it is.
 //! Source: spec/egress-secret-proxy.md, decision 5; reference/egress.md (c) 34.
 
-use std::{fs, io, path::Path, sync::Arc, time::Duration};
+use std::{io, path::Path, sync::Arc, time::Duration};
 
 use keyless_core::{
     Code, Error, ForwardLine, ForwardToken, MAX_FORWARD_BYTES, SafeText, SessionId,
 };
 use keyless_guest::VsockListener;
 use keyless_sockets::{Handed, accept_each};
+use keyless_vault::PlainFile;
 use rustix::process::geteuid;
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite},
@@ -20,11 +21,14 @@ use tokio::{
 };
 
 use super::sessions::Sessions;
+use crate::places::unusable;
 
 /// Connections at once on one door; egress has a bound of its own for all doors.
 const CONNECTIONS: usize = 4096;
 /// A forwarder writes its line at once.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Far more than a token has, in bytes.
+const MAX_TOKEN_FILE: usize = 4096;
 
 /// Serves forwarders on a Unix socket.
 pub(super) async fn serve_unix(listener: UnixListener, sessions: Arc<Sessions>) {
@@ -84,8 +88,8 @@ pub(super) async fn serve_vsock(
 /// Reads a token file: one line of 16 to 256 visible characters.
 pub(crate) fn read_token(path: &Path) -> Result<ForwardToken, Error> {
     let place = || SafeText::default().as_they_wrote(&path.to_string_lossy());
-    let text = fs::read_to_string(path)
-        .map_err(|error| Error::with(Code::PathUnusable, place().and(": ").and(error.kind())))?;
+    let read = PlainFile::open(path).and_then(|file| file.text(MAX_TOKEN_FILE));
+    let text = read.map_err(|error| unusable(path, &error))?;
     ForwardToken::parse(text.trim_end()).map_err(|_| {
         let rule = " is not one line of 16 to 256 visible characters";
         Error::with(Code::ValueRefused, place().and(rule))

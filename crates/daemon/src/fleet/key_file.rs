@@ -1,14 +1,10 @@
 //! The key from which a fleet's placeholders are derived: 16 or more bytes in a private file.
 
-use std::{
-    fs::{self, File},
-    io::{self, Read},
-    os::unix::fs::MetadataExt as _,
-    path::Path,
-};
+use std::{fs, io, path::Path};
 
 use data_encoding::HEXLOWER;
 use keyless_core::{Code, Error, SafeText};
+use keyless_vault::PlainFile;
 use zeroize::Zeroizing;
 
 use crate::{broker::fill_random, places::unusable, whole_file::create_whole};
@@ -16,20 +12,17 @@ use crate::{broker::fill_random, places::unusable, whole_file::create_whole};
 const MIN_BYTES: usize = 16;
 const MAX_BYTES: usize = 4096;
 
-/// Reads the key; any content of 16 bytes or more, without its trailing line end, in a file that is not open to everybody.
+/// Reads the key; any content of 16 bytes or more, without its trailing line end, in a regular file that is not open to everybody.
 pub(super) fn read(path: &Path) -> Result<Zeroizing<Vec<u8>>, Error> {
-    let mut bytes = Zeroizing::new(Vec::with_capacity(MAX_BYTES));
-    let file = File::open(path).map_err(|error| unusable(path, &error))?;
-    let metadata = file.metadata().map_err(|error| unusable(path, &error))?;
-    // A group may: that is how a volume of Kubernetes reaches who is not root.
-    if metadata.is_file() && metadata.mode() & 0o007 != 0 {
+    let file = PlainFile::open(path).map_err(|error| unusable(path, &error))?;
+    let is_open = file.is_open_to_everybody();
+    let mut bytes = file.bytes(MAX_BYTES).map_err(|error| unusable(path, &error))?;
+    if is_open.map_err(|error| unusable(path, &error))? {
         let place = SafeText::default().as_they_wrote(&path.to_string_lossy());
         let detail =
             place.and(" is open to everybody on this machine, so placeholders could be derived");
         return Err(Error::with(Code::KeyFileUnsafe, detail));
     }
-    let read = file.take(MAX_BYTES as u64).read_to_end(&mut bytes);
-    read.map_err(|error| unusable(path, &error))?;
     while bytes.last().is_some_and(|byte| matches!(byte, b'\n' | b'\r')) {
         bytes.pop();
     }

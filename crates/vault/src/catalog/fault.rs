@@ -91,6 +91,9 @@ pub enum CatalogFault {
         /// Why not.
         why: InjectionError,
     },
+    /// A folder, a pipe or a device: none of them can be read again as it changes.
+    #[error("it is no regular file; name the file that holds the catalog")]
+    NoFile,
     /// A secret that could go nowhere.
     #[error("`egressTo` is empty; name at least one host, or remove the entry")]
     NoDestination,

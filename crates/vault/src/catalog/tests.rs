@@ -2,6 +2,7 @@
 
 use keyless_core::{Code, Error, Location};
 use proptest::prelude::*;
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use super::*;
 
@@ -204,6 +205,11 @@ fn a_file_is_named_with_the_place() {
     std::fs::write(&file, vec![b'#'; MAX_CATALOG_BYTES + 1]).unwrap();
     let large = Catalog::load(&file).unwrap_err();
     assert_eq!(large.fault(), &CatalogFault::TooLarge);
+    let fifo = folder.path().join("fifo");
+    mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    for path in [&*fifo, folder.path()] {
+        assert_eq!(Catalog::load(path).unwrap_err().fault(), &CatalogFault::NoFile, "{path:?}");
+    }
 }
 
 proptest! {
