@@ -216,7 +216,7 @@ impl Own {
         let text = || {
             // A FIFO would be waited for.
             match fs::metadata(path) {
-                Ok(about) if !about.is_file() => return Err("it is no regular file".to_owned()),
+                Ok(about) if !about.is_file() => Err("it is no regular file".to_owned()),
                 _ => fs::read_to_string(path).map_err(|error| unread(&error)),
             }
         };
