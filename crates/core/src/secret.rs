@@ -10,7 +10,7 @@ mod sys;
 
 use zeroize::Zeroize;
 
-use crate::{Code, Error, Permit, SafeText, SecretPath, Uptime};
+use crate::{Code, Error, Permit, Placeholder, SafeText, SecretPath, Uptime};
 
 /// The shortest value that may be bound to a destination, in bytes: shorter ones can't be
 /// scrubbed from responses without false hits.
@@ -34,6 +34,9 @@ pub enum ValueError {
     /// No PEM in a value that takes part in TLS.
     #[error("the key or the certificates of a TLS client are text in PEM (-----BEGIN …)")]
     NotPem,
+    /// What stands for a value, and is none.
+    #[error("it begins as a placeholder of Keyless does")]
+    Placeholder,
     /// Shorter than [`MIN_BOUND_BYTES`].
     #[error("a value that is bound to destinations has at least 8 bytes")]
     TooShort,
@@ -126,6 +129,9 @@ fn check(bytes: &[u8], binding: Binding) -> Result<(), ValueError> {
     if bytes.is_empty() {
         return Err(ValueError::Empty);
     }
+    if Placeholder::is_begun_by(bytes) {
+        return Err(ValueError::Placeholder);
+    }
     match binding {
         Binding::Destinations => {}
         Binding::None => return Ok(()),
@@ -166,6 +172,9 @@ mod tests {
         assert_eq!(make(b"two\nlines", Binding::None), None);
         assert_eq!(make(b"12345678", Binding::Destinations), None);
         assert_eq!(make(b"12345678", Binding::Tls), Some(ValueError::NotPem));
+        for binding in [Binding::Destinations, Binding::None, Binding::Tls] {
+            assert_eq!(make(b"kloak_0123456789", binding), Some(ValueError::Placeholder));
+        }
         assert_eq!(make(b"-----BEGIN PRIVATE KEY-----\nMC4=\n", Binding::Tls), None);
     }
 }

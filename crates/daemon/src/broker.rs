@@ -7,7 +7,7 @@ mod git;
 mod hidden;
 mod variables;
 
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, iter, path::PathBuf, sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
@@ -18,7 +18,7 @@ use keyless_core::{
 };
 use keyless_egress::{Engine, Session, SessionSecret, SessionSpec};
 use keyless_store::{AuditLog, Store};
-use keyless_vault::{Entries, RouterConfig, Secret, SourceConfig, Succession, Vault};
+use keyless_vault::{Entries, NewVersion, RouterConfig, Secret, SourceConfig, Succession, Vault};
 use serde::{Deserialize, Serialize};
 use tokio::task::AbortHandle;
 use uuid::Uuid;
@@ -39,6 +39,7 @@ use crate::{
     egress_door::EgressDoor,
     log_keeping::annotate,
     minted,
+    operator::outlived_note,
     places::Places,
     requests::Requests,
     session_broker::SessionBroker,
@@ -563,11 +564,16 @@ impl Values for VaultValues {
         value: Zeroizing<Vec<u8>>,
     ) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async move {
-            let entries = Entries::in_log(&self.log, |_| {
-                let (who, target) = (agent("broker", "none"), Target::Secrets(vec![path.clone()]));
-                let entry = plain_entry(who, Action::Update, Outcome::Success, target);
-                let note = Some("its service gave the next one".to_owned());
-                vec![Draft { detail: Detail { note, ..Detail::default() }, ..entry }]
+            let entries = Entries::in_log(&self.log, |new: &NewVersion| {
+                let entry = |action, note| {
+                    let target = Target::Secrets(vec![path.clone()]);
+                    let entry =
+                        plain_entry(agent("broker", "none"), action, Outcome::Success, target);
+                    Draft { detail: Detail { note: Some(note), ..Detail::default() }, ..entry }
+                };
+                let next = entry(Action::Update, "its service gave the next one".to_owned());
+                let gone = outlived_note(new).map(|note| entry(Action::Delete, note));
+                iter::once(next).chain(gone).collect()
             });
             match self.vault.put_successor(path, last, value, entries).await? {
                 Succession::KeptBySource | Succession::Outrun | Succession::Stored(_) => Ok(()),

@@ -16,7 +16,7 @@ mod socket;
 mod used_by;
 mod woven;
 
-use std::sync::Arc;
+use std::{iter, sync::Arc};
 
 use data_encoding::BASE64URL_NOPAD;
 use keyless_core::{
@@ -26,7 +26,7 @@ use keyless_core::{
 use keyless_store::{AuditLog, AuditQuery, Store, StorePlace};
 use keyless_vault::{
     Backup, BackupRecipients, Conflicts, Entries, EnvForm, EnvelopeKind, FormatVerdict, Imported,
-    Metadata, NewSecret, PlaceholderShape, Replacement, Secret, Vault, Weakness,
+    Metadata, NewSecret, NewVersion, PlaceholderShape, Replacement, Secret, Vault, Weakness,
 };
 use zeroize::Zeroizing;
 
@@ -223,7 +223,13 @@ impl Operator {
         // Versions alone tell of the newest one.
         let older = before.filter(|one| had.iter().any(|other| other.version > *one));
         let note = rotation::new_value_note(older);
-        self.vault.put(path, value, self.entry(Action::Rotate, path, note)).await
+        let draft =
+            |action, note: &str| Self::draft(action, Target::Secrets(vec![path.clone()]), note);
+        let entries = Entries::in_log(&self.log, move |new: &NewVersion| {
+            let gone = outlived_note(new).map(|note| draft(Action::Delete, &note));
+            iter::once(draft(Action::Rotate, &note)).chain(gone).collect()
+        });
+        self.vault.put(path, value, entries).await
     }
 
     /// Removes a secret; its versions stay sealed until it is purged.
@@ -411,6 +417,13 @@ impl Operator {
             ..plain_entry(agent("operator", "operator"), action, Outcome::Success, target)
         }
     }
+}
+
+/// The note of the entry about the versions that went because of a new one, if any did.
+pub(crate) fn outlived_note(new: &NewVersion) -> Option<String> {
+    let gone: Vec<String> = new.outlived.iter().map(ToString::to_string).collect();
+    let word = if gone.len() == 1 { "version" } else { "versions" };
+    (!gone.is_empty()).then(|| format!("purged {word} {} by its retention", gone.join(", ")))
 }
 
 /// That another value is in force: whoever uses it has to know, however that came (NL-2.15).

@@ -79,8 +79,8 @@ pub use crate::{
     toml_fault::toml_fault,
     upkeep::{EXPIRING_DAYS, Freshness, RotationMethod, Upkeep},
     vault::{
-        Conflicts, Entries, Envelope, Imported, Looked, NewSecret, Replacement, Secret, Succession,
-        Vault, Version,
+        Conflicts, Entries, Envelope, Imported, Looked, NewSecret, NewVersion, Replacement, Secret,
+        Succession, Vault, Version,
     },
     voucher::Voucher,
     weakness::Weakness,

@@ -32,7 +32,7 @@ pub use self::{
     copying::{Conflicts, Imported, Replacement},
     entries::Entries,
     envelopes::Envelope,
-    secrets::{Looked, NewSecret, Secret, Succession},
+    secrets::{Looked, NewSecret, NewVersion, Secret, Succession},
     versions::Version,
 };
 use crate::{

@@ -199,4 +199,12 @@ fn only_so_many_versions_are_kept() {
     let numbers: Vec<_> =
         versions["versions"].as_array().unwrap().iter().map(|v| v["version"].clone()).collect();
     assert_eq!(numbers, [json!(3), json!(4)]);
+    // What went is on record, beside the value that it went for.
+    let notes = |action: &str| -> Vec<String> {
+        let log = world.log().into_iter().filter(|entry| entry["action"] == action);
+        log.map(|entry| entry["detail"]["note"].as_str().unwrap_or_default().to_owned()).collect()
+    };
+    assert_eq!(notes("rotate").len(), 3);
+    let gone = ["purged version 1 by its retention", "purged version 2 by its retention"];
+    assert_eq!(notes("delete"), gone);
 }

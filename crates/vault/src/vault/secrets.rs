@@ -6,9 +6,7 @@ use std::{
 };
 
 use jiff::{Timestamp, tz::TimeZone};
-use keyless_core::{
-    Binding, Code, Error, Placeholder, SafeText, SecretPath, SecretValue, grant::Categories,
-};
+use keyless_core::{Binding, Code, Error, SafeText, SecretPath, SecretValue, grant::Categories};
 use keyless_store::{SecretRow, Store, VersionRow};
 use serde::Serialize;
 use zeroize::Zeroizing;
@@ -123,7 +121,7 @@ impl Vault {
         &self,
         path: &SecretPath,
         value: Zeroizing<Vec<u8>>,
-        entries: Entries<'_, u32>,
+        entries: Entries<'_, NewVersion>,
     ) -> Result<u32, Error> {
         match self.put_by(Giver::Person, path, value, entries).await? {
             PutBy::Done(version) => Ok(version),
@@ -141,7 +139,7 @@ impl Vault {
         path: &SecretPath,
         last: &SecretValue,
         value: Zeroizing<Vec<u8>>,
-        entries: Entries<'_, u32>,
+        entries: Entries<'_, NewVersion>,
     ) -> Result<Succession, Error> {
         match self.put_by(Giver::Service { last }, path, value, entries).await? {
             PutBy::Done(version) => Ok(Succession::Stored(version)),
@@ -155,7 +153,7 @@ impl Vault {
         giver: Giver<'_>,
         path: &SecretPath,
         value: Zeroizing<Vec<u8>>,
-        entries: Entries<'_, u32>,
+        entries: Entries<'_, NewVersion>,
     ) -> Result<PutBy, Error> {
         let now = Timestamp::now();
         let index = self.index().await?;
@@ -195,7 +193,9 @@ impl Vault {
                 let version = secret.next_version()?;
                 let row = self.seal_version(path, &secret.metadata, value, version, now)?;
                 let mut changes = vec![Change::InsertVersion(row)];
-                changes.extend(outlived(path, secret, secret.metadata.retention, now));
+                let outlived = outlived(secret, now);
+                let gone = |number: &u32| Change::RemoveVersion(path.clone(), *number);
+                changes.extend(outlived.iter().map(gone));
                 let forgets =
                     secret.current().is_some() && secret.metadata.upkeep.expires_at.is_some();
                 if secret.pinned.is_some() || forgets {
@@ -204,14 +204,14 @@ impl Vault {
                     let row = to_row(path, &metadata, secret.created_at, now);
                     changes.push(Change::UpdateSecret(row));
                 }
-                Ok((changes, version))
+                Ok((changes, NewVersion { number: version, outlived }))
             })
             .await;
         match done {
             Err(error) if giver.is_service() && error.code() == Code::ChangedMeanwhile => {
                 Ok(PutBy::Outrun)
             }
-            done => done.map(PutBy::Done),
+            done => done.map(|new| PutBy::Done(new.number)),
         }
     }
 
@@ -221,7 +221,7 @@ impl Vault {
         giver: Giver<'_>,
         path: &SecretPath,
         (now, forgets): (Timestamp, bool),
-        entries: Entries<'_, u32>,
+        entries: Entries<'_, NewVersion>,
     ) -> Result<u32, Error> {
         self.mutate(entries, |index| {
             let old = index.find(path)?;
@@ -235,9 +235,10 @@ impl Vault {
             }
             let mut row = to_row(path, &metadata, old.created_at, now);
             row.current = old.pinned;
-            Ok((vec![Change::UpdateSecret(row)], 0))
+            Ok((vec![Change::UpdateSecret(row)], NewVersion { number: 0, outlived: Vec::new() }))
         })
         .await
+        .map(|new| new.number)
     }
 
     /// Puts new metadata in place of what it was made from, `before`: [`Code::ChangedMeanwhile`] when it has become something else
@@ -383,7 +384,6 @@ impl Vault {
         if value.len() > MAX_VALUE_BYTES {
             return Err(too_large(path));
         }
-        refuse_placeholder(path, &value)?;
         let value = std::mem::take(&mut *value);
         let value = SecretValue::new(path.clone(), value, metadata.binding())
             .map_err(|why| refused(path, why))?;
@@ -424,6 +424,15 @@ pub enum Succession {
     KeptBySource,
     /// It is in use: the store's version, or 0 where a source has it.
     Stored(u32),
+}
+
+/// The version that a new value is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewVersion {
+    /// The store's number, or 0 where a source has the value.
+    pub number: u32,
+    /// The versions that the secret's retention lets go with it, oldest first.
+    pub outlived: Vec<u32>,
 }
 
 /// What became of a value that was put.
@@ -487,15 +496,6 @@ fn refuse_own_values(metadata: &Metadata) -> Result<(), Error> {
     Err(Error::with(Code::Usage, words))
 }
 
-/// What stands for a value is none, whatever who gives it says of its looks.
-fn refuse_placeholder(path: &SecretPath, value: &[u8]) -> Result<(), Error> {
-    if !Placeholder::is_begun_by(value) {
-        return Ok(());
-    }
-    let words = SafeText::default().and(path).and(": it begins as a placeholder of Keyless does");
-    Err(Error::with(Code::ValueRefused, words))
-}
-
 /// A path is another secret's also while that one is removed.
 fn refuse_known(index: &Index, path: &SecretPath) -> Result<(), Error> {
     let Some(there) = index.secrets.get(path) else { return Ok(()) };
@@ -526,7 +526,6 @@ fn copied(path: &SecretPath, value: &[u8], binding: Binding) -> Result<SecretVal
     if value.len() > MAX_VALUE_BYTES {
         return Err(too_large(path));
     }
-    refuse_placeholder(path, value)?;
     SecretValue::new(path.clone(), value.to_vec(), binding).map_err(|why| refused(path, why))
 }
 

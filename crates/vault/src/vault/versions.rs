@@ -9,10 +9,7 @@ use keyless_core::{Code, Error, SafeText, SecretPath};
 use serde::Serialize;
 
 use super::{Entries, Secret, Vault, change::Change, secrets::to_row};
-use crate::{
-    index::Indexed,
-    metadata::{Metadata, Retention},
-};
+use crate::{index::Indexed, metadata::Metadata};
 
 /// One version of a secret's value, without the value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -133,13 +130,9 @@ impl Vault {
     }
 }
 
-/// What a secret's retention lets go once `next` is in use at `now`.
-pub(super) fn outlived(
-    path: &SecretPath,
-    secret: &Indexed,
-    retention: Retention,
-    now: Timestamp,
-) -> Vec<Change> {
+/// The versions that a secret's retention lets go once another value is in use at `now`, oldest first.
+pub(super) fn outlived(secret: &Indexed, now: Timestamp) -> Vec<u32> {
+    let retention = secret.metadata.retention;
     // The one that is put now is kept as well, and is the first of those to keep.
     let beyond = retention.keep_versions.map_or(0, |keep| {
         (secret.versions.len() + 1)
@@ -151,10 +144,7 @@ pub(super) fn outlived(
         let age = now.as_second() - version.created_at.as_second();
         retention.keep_days.is_some_and(|keep| age > days(keep))
     });
-    by_number
-        .chain(by_age)
-        .map(|version| Change::RemoveVersion(path.clone(), version.version))
-        .collect()
+    by_number.chain(by_age).map(|version| version.version).collect()
 }
 
 fn find_version(path: &SecretPath, secret: &Indexed, version: u32) -> Result<(), Error> {

@@ -14,7 +14,7 @@ use std::{
 use jiff::Timestamp;
 use keyless_core::audit::{Action, Agent, Detail, Draft, Outcome, Target};
 use keyless_store::{AuditLog, AuditQuery, Store};
-use keyless_vault::{Entries, Vault};
+use keyless_vault::{Entries, NewVersion, Vault};
 
 use crate::scene::{
     Engine, PASSPHRASE, Scene, bound, by_passphrase, on_both, opened, path, place_at, value,
@@ -121,8 +121,8 @@ async fn the_rotator() {
         if next % 2 == 0 {
             log.append(entry(Action::Query, String::new())).await.unwrap();
         }
-        let entries = Entries::in_log(&log, |version| {
-            vec![entry(Action::Rotate, format!("version {version}"))]
+        let entries = Entries::in_log(&log, |new: &NewVersion| {
+            vec![entry(Action::Rotate, format!("version {}", new.number))]
         });
         let version = vault.put(&path(AT), value(&text(next)), entries).await.unwrap();
         println!("rotated {version}");
