@@ -139,6 +139,16 @@ fn an_alias_of_a_server_that_run_does_not_start_is_not_committed() {
         assert!(said.contains(&format!("{file}:4: {expected}")), "{file}: {said}");
         assert!(said.contains("with run -- COMMAND"), "{said}");
     }
+    // One that is elsewhere has no command that run could start.
+    for written in [format!("@secret:{TOKEN}"), format!("Bearer @secret:{TOKEN}")] {
+        let headers = format!(
+            "\"type\": \"http\", \"url\": \"https://mcp.test/\",\n      \"headers\": {{\"Authorization\": {written:?}}}"
+        );
+        let text = format!("{{\"mcpServers\": {{\"gh\": {{{headers}}}}}}}\n");
+        let said = check(".mcp.json", &text).exits(1).text();
+        assert!(said.contains("the server gh is elsewhere, and is sent these words"), "{said}");
+        assert!(said.contains("${GITHUB_TOKEN}") && !said.contains("run -- COMMAND"), "{said}");
+    }
     let codex = format!(
         "[mcp_servers.gh]\ncommand = \"gh-mcp\"\n[mcp_servers.gh.env]\nGITHUB_TOKEN = \"@secret:{TOKEN}\"\n"
     );

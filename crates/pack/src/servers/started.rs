@@ -21,6 +21,8 @@ pub struct OutsideRun {
     pub server: String,
     /// Where the text stands, in bytes.
     pub place: Range<usize>,
+    /// Whether nothing is started for it here: it has an address and no command.
+    pub is_remote: bool,
 }
 
 /// Every text in the entries of servers that are started without `keyless run`, or not started at all, in the settings of a
@@ -136,7 +138,9 @@ fn server(name: &str, entry: &Node, found: &mut Vec<OutsideRun>) {
     }
     let mut places = Vec::new();
     entry.places(&mut places);
-    found.extend(places.into_iter().map(|place| OutsideRun { server: name.to_owned(), place }));
+    let is_remote = entry.get("command").is_none();
+    let outside = |place| OutsideRun { server: name.to_owned(), place, is_remote };
+    found.extend(places.into_iter().map(outside));
 }
 
 /// Whether the command is `keyless run …`, by whatever way it comes to that: a shell, `env`, a path.

@@ -52,6 +52,9 @@ pub(super) enum Kind {
     /// An alias of a secret that is not known.
     Alias,
     Secret,
+    /// An alias in what a client sends to a server that is elsewhere.
+    #[serde(rename = "unresolved")]
+    Remote,
     /// An alias where nothing resolves any.
     Unresolved,
 }
@@ -226,17 +229,30 @@ impl Looking {
                 _ => Some(false),
             };
             let unresolved = match (server, is_carrier) {
-                (Some(OutsideRun { server, .. }), _) => Some(format!(
-                    "nothing resolves @secret:{written} here: the server {} is not started by keyless run",
-                    one_line(server)
+                (Some(OutsideRun { server, is_remote: true, .. }), _) => Some((
+                    Kind::Remote,
+                    format!(
+                        "nothing resolves @secret:{written} here: the server {} is elsewhere, and is sent these words",
+                        one_line(server)
+                    ),
                 )),
-                (None, false) => Some(format!(
-                    "nothing resolves @secret:{written} in this file: its program takes it for the value"
+                (Some(OutsideRun { server, .. }), _) => Some((
+                    Kind::Unresolved,
+                    format!(
+                        "nothing resolves @secret:{written} here: the server {} is not started by keyless run",
+                        one_line(server)
+                    ),
+                )),
+                (None, false) => Some((
+                    Kind::Unresolved,
+                    format!(
+                        "nothing resolves @secret:{written} in this file: its program takes it for the value"
+                    ),
                 )),
                 (None, true) => None,
             };
             let (kind, what) = match (unresolved, &alias.path, resolves) {
-                (Some(what), ..) => (Kind::Unresolved, what),
+                (Some(unresolved), ..) => unresolved,
                 (None, _, Some(true)) => continue,
                 (None, _, None) => {
                     self.unjudged.insert((name.clone(), written.clone()));
@@ -386,6 +402,12 @@ pub(super) fn about_aliases(found: &[Found]) -> String {
         words.push_str(
             "Next: put the alias into a variable (.env, the env of an MCP server), have the program read that, and start it with \
              keyless run: the command of an MCP server is then keyless, with run -- COMMAND as its arguments.\n",
+        );
+    }
+    if found.iter().any(|one| one.kind == Kind::Remote) {
+        words.push_str(
+            "Next: in its headers, name the variable that keyless run sets for the secret (${GITHUB_TOKEN} in Claude Code, \
+             ${env:GITHUB_TOKEN} in Cursor and VS Code), and start the client with keyless run -- CLIENT.\n",
         );
     }
     words
