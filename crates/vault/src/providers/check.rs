@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use keyless_core::{Destination, Scheme};
+use serde::Deserialize;
 
 use super::{
     liveness::OWN_HOST,
@@ -15,20 +16,31 @@ pub(super) const MAX_BYTES: usize = 256 * 1024;
 
 /// Reads `text` as the file of the provider `name`. The errors are fragments of sentences.
 pub(super) fn read(name: &str, text: &str) -> Result<Provider, String> {
-    let provider: Provider = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    let provider = parse(text)?;
     check(name, &provider).map(|()| provider)
 }
 
 /// Reads `text` as the file of whichever provider it says that it is.
 pub(super) fn read_any(text: &str) -> Result<Provider, String> {
-    let provider: Provider = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    let provider = parse(text)?;
     check(&provider.provider_id, &provider).map(|()| provider)
 }
 
-fn check(name: &str, provider: &Provider) -> Result<(), String> {
-    if provider.schema_version != SCHEMA_VERSION {
-        return Err(format!("schema_version is {}, known is 1", provider.schema_version));
+fn parse(text: &str) -> Result<Provider, String> {
+    /// What every version has: another one is told as that, whatever else it is made of.
+    #[derive(Deserialize)]
+    struct Versioned {
+        schema_version: u32,
     }
+    match serde_json::from_str(text) {
+        Ok(Versioned { schema_version }) if schema_version != SCHEMA_VERSION => {
+            Err(format!("schema_version is {schema_version}, known is 1"))
+        }
+        _ => serde_json::from_str(text).map_err(|error| error.to_string()),
+    }
+}
+
+fn check(name: &str, provider: &Provider) -> Result<(), String> {
     if !is_kebab(&provider.provider_id) {
         return Err(format!("provider_id {:?} is not lower-kebab", provider.provider_id));
     }

@@ -342,6 +342,7 @@ fn variables_are_known_by_their_parts() {
 fn what_is_wrong_is_told() {
     let cases = [
         ("\"schema_version\": 1", "\"schema_version\": 2", "schema_version is 2"),
+        ("\"schema_version\": 1", "\"schema_version\": 2, \"new\": {}", "schema_version is 2"),
         ("\"acme\",\n    \"display", "\"Acme\",\n    \"display", "is not lower-kebab"),
         ("\"acme\",\n    \"display", "\"other\",\n    \"display", "differ"),
         ("\"^acme_[a-z]{8}$\"", "\"acme_[a-z]{8}\"", "begins with ^"),
