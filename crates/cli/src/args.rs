@@ -25,6 +25,7 @@ mod time;
 mod upkeep;
 mod use_args;
 mod vault;
+mod word;
 
 use std::{ffi::OsString, path::PathBuf};
 
@@ -62,7 +63,7 @@ pub(crate) use self::{
     overview::grouped,
     person::{AnswerWord, ApproveArgs, UiArgs, WebArgs},
     revoke::RevokeArgs,
-    rule::{FormWord, HostWord, MostWord, RuleArgs, SwitchWord},
+    rule::{RuleArgs, SwitchWord},
     secret::{
         AddArgs, PurgeArgs, RemoveArgs, RestoreArgs, RevealArgs, RotateArgs, SaveArgs,
         SecretCheckArgs, SecretCommand, SetArgs, ValidateArgs, ValueArgs, VersionsArgs,
@@ -74,12 +75,13 @@ pub(crate) use self::{
         AccessWord, BrowseArgs, CheckArgs, SourceAddArgs, SourceCommand, SourceListArgs,
         SourceRemoveArgs,
     },
-    upkeep::{UpkeepArgs, Word},
-    use_args::{GrantWord, InjectionWord, SealingWord, SignerWord, UseArgs},
+    upkeep::UpkeepArgs,
+    use_args::UseArgs,
     vault::{
         EnvelopeAddArgs, EnvelopeCommand, EnvelopeRemoveArgs, EnvelopeWord, ExportVaultArgs,
         ImportVaultArgs, OpenerArgs, VaultCommand,
     },
+    word::Word,
 };
 
 const EXAMPLES: &str = "\

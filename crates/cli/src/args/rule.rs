@@ -1,10 +1,13 @@
 //! Where a secret may go and where it stands there.
 
 use clap::{Args, ValueEnum};
-use keyless_core::{Destination, DestinationError, Location, OnForeign};
-use keyless_daemon::vault::{EnvForm, EnvFormError};
+use keyless_core::{Destination, Location, OnForeign};
+use keyless_daemon::vault::EnvForm;
 
-use super::UseArgs;
+use super::{
+    UseArgs,
+    word::{Word, or_none},
+};
 
 /// `--unsafe-expose`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -18,20 +21,20 @@ pub(crate) enum SwitchWord {
 pub(crate) struct RuleArgs {
     /// A host that may receive the value: api.github.com, *.example.com, host:8443, http://host:80; repeatable. What
     /// was named before gives way to all of these; none takes it back
-    #[arg(long, value_name = "HOST", value_parser = parse_host)]
-    pub(crate) to: Vec<HostWord>,
+    #[arg(long, value_name = "HOST", value_parser = or_none(Destination::parse))]
+    pub(crate) to: Vec<Word<Destination>>,
     /// The variable that holds the placeholder; or none
     #[arg(long, value_name = "NAME")]
     pub(crate) env: Option<String>,
     /// What stands around the placeholder in the variable, such as postgres://app:{}@db.example.com/app; or none
-    #[arg(long, value_name = "FORM", value_parser = parse_form)]
-    pub(crate) env_form: Option<FormWord>,
+    #[arg(long, value_name = "FORM", value_parser = or_none(EnvForm::parse))]
+    pub(crate) env_form: Option<Word<EnvForm>>,
     /// Where it is swapped: header, basic, path, query, body, password of a database (these when absent), websocket
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_location)]
     pub(crate) locations: Vec<Location>,
     /// How often it may stand in one request; none takes the limit back
-    #[arg(long, value_name = "N", value_parser = parse_most)]
-    pub(crate) max_occurrences: Option<MostWord>,
+    #[arg(long, value_name = "N", value_parser = or_none(parse_most))]
+    pub(crate) max_occurrences: Option<Word<u32>>,
     /// What happens to the placeholder toward another host that is read
     #[arg(long, value_name = "WHAT")]
     pub(crate) on_foreign: Option<OnForeignWord>,
@@ -46,30 +49,6 @@ pub(crate) struct RuleArgs {
     pub(crate) description: Option<String>,
     #[command(flatten)]
     pub(crate) uses: UseArgs,
-}
-
-/// `--to`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum HostWord {
-    Host(Destination),
-    /// It goes nowhere any more.
-    None,
-}
-
-/// `--env-form`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum FormWord {
-    Form(EnvForm),
-    /// The placeholder alone.
-    None,
-}
-
-/// `--max-occurrences`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum MostWord {
-    /// There is no limit.
-    None,
-    Most(u32),
 }
 
 /// `--on-foreign`.
@@ -90,26 +69,8 @@ impl From<OnForeignWord> for OnForeign {
     }
 }
 
-fn parse_host(word: &str) -> Result<HostWord, DestinationError> {
-    match word {
-        "none" => Ok(HostWord::None),
-        host => Destination::parse(host).map(HostWord::Host),
-    }
-}
-
-fn parse_form(word: &str) -> Result<FormWord, EnvFormError> {
-    match word {
-        "none" => Ok(FormWord::None),
-        form => EnvForm::parse(form).map(FormWord::Form),
-    }
-}
-
-fn parse_most(word: &str) -> Result<MostWord, &'static str> {
-    match word.parse() {
-        _ if word == "none" => Ok(MostWord::None),
-        Ok(most) if most > 0 => Ok(MostWord::Most(most)),
-        _ => Err("a number from 1 on, or none"),
-    }
+fn parse_most(most: &str) -> Result<u32, &'static str> {
+    most.parse().ok().filter(|most| *most > 0).ok_or("a number from 1 on, or none")
 }
 
 fn parse_location(word: &str) -> Result<Location, String> {

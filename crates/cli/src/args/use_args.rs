@@ -4,6 +4,8 @@ use clap::{Args, ValueEnum};
 use keyless_core::{Injection, OauthGrant, Otherwise, RequestRule, Sealing, Signer};
 use keyless_daemon::vault::Preset;
 
+use super::word::{Word, or_none};
+
 /// Rules about requests, and the second mode.
 #[derive(Debug, Args)]
 pub(crate) struct UseArgs {
@@ -23,17 +25,17 @@ pub(crate) struct UseArgs {
     #[arg(long, value_name = "NAME", value_parser = Preset::parse)]
     pub(crate) preset: Option<Preset>,
     /// Have the proxy set the value itself: bearer, header:NAME=FORM, basic:USER:{}, query:NAME; or none
-    #[arg(long, value_name = "PLACE", value_parser = parse_injection)]
-    pub(crate) inject: Option<InjectionWord>,
+    #[arg(long, value_name = "PLACE", value_parser = or_none(Injection::parse))]
+    pub(crate) inject: Option<Word<Injection>>,
     /// Have the proxy sign with the value: aws:PATH-OF-KEY-ID, tls-client, github-webhook, slack-webhook, 'hmac-sha256 …'; or none
-    #[arg(long, value_name = "HOW", value_parser = parse_signer)]
-    pub(crate) sign: Option<SignerWord>,
+    #[arg(long, value_name = "HOW", value_parser = or_none(Signer::parse))]
+    pub(crate) sign: Option<Word<Signer>>,
     /// Get access tokens with the value: 'client-credentials https://HOST/token CLIENT-ID scope=…', 'refresh-token …'; or none
-    #[arg(long, value_name = "GRANT", value_parser = parse_grant)]
-    pub(crate) oauth: Option<GrantWord>,
+    #[arg(long, value_name = "GRANT", value_parser = or_none(OauthGrant::parse))]
+    pub(crate) oauth: Option<Word<OauthGrant>>,
     /// Answers whose tokens become placeholders: 'POST auth.example.com/token to=api.example.com'; repeatable; or none
-    #[arg(long, value_name = "ANSWERS", value_parser = parse_sealing)]
-    pub(crate) seal: Vec<SealingWord>,
+    #[arg(long, value_name = "ANSWERS", value_parser = or_none(Sealing::parse))]
+    pub(crate) seal: Vec<Word<Sealing>>,
 }
 
 /// `--otherwise`.
@@ -45,71 +47,11 @@ pub(crate) enum OtherwiseWord {
     Deny,
 }
 
-/// `--inject`.
-#[derive(Clone, Debug)]
-pub(crate) enum InjectionWord {
-    /// Placeholders are swapped again.
-    None,
-    Place(Injection),
-}
-
-/// `--sign`.
-#[derive(Clone, Debug)]
-pub(crate) enum SignerWord {
-    How(Signer),
-    /// It is no key any more.
-    None,
-}
-
-/// `--oauth`.
-#[derive(Clone, Debug)]
-pub(crate) enum GrantWord {
-    Grant(OauthGrant),
-    /// The value itself goes into requests again.
-    None,
-}
-
-/// `--seal`.
-#[derive(Clone, Debug)]
-pub(crate) enum SealingWord {
-    Answers(Sealing),
-    /// No answers any more.
-    None,
-}
-
 impl From<OtherwiseWord> for Otherwise {
     fn from(word: OtherwiseWord) -> Self {
         match word {
             OtherwiseWord::Ask => Self::Ask,
             OtherwiseWord::Deny => Self::Deny,
         }
-    }
-}
-
-fn parse_injection(text: &str) -> Result<InjectionWord, keyless_core::InjectionError> {
-    match text {
-        "none" => Ok(InjectionWord::None),
-        place => Injection::parse(place).map(InjectionWord::Place),
-    }
-}
-
-fn parse_signer(text: &str) -> Result<SignerWord, keyless_core::SignerError> {
-    match text {
-        "none" => Ok(SignerWord::None),
-        how => Signer::parse(how).map(SignerWord::How),
-    }
-}
-
-fn parse_grant(text: &str) -> Result<GrantWord, keyless_core::OauthGrantError> {
-    match text {
-        "none" => Ok(GrantWord::None),
-        grant => OauthGrant::parse(grant).map(GrantWord::Grant),
-    }
-}
-
-fn parse_sealing(text: &str) -> Result<SealingWord, keyless_core::SealingError> {
-    match text {
-        "none" => Ok(SealingWord::None),
-        answers => Sealing::parse(answers).map(SealingWord::Answers),
     }
 }

@@ -2,13 +2,10 @@
 
 use std::path::Path;
 
-use keyless_core::{Code, Destination, EgressRule, Error, Locations, Otherwise, SafeText, Sealing};
+use keyless_core::{Code, Destination, EgressRule, Error, Locations, Otherwise, SafeText};
 use keyless_daemon::vault::{EnvName, LookAlikeShape, Metadata, PlaceholderShape, SourceConfig};
 
-use crate::args::{
-    FormWord, GrantWord, HostWord, InjectionWord, MostWord, RuleArgs, SealingWord, SignerWord,
-    SwitchWord, UpkeepArgs, UseArgs, Word,
-};
+use crate::args::{RuleArgs, SwitchWord, UpkeepArgs, UseArgs, Word};
 use crate::commands::variable_named;
 
 /// The metadata of a new secret.
@@ -32,11 +29,7 @@ pub(super) fn changed_metadata(
     if let Some(name) = &args.env {
         metadata.env = if name == "none" { None } else { Some(variable_named(name)?) };
     }
-    match &args.env_form {
-        Some(FormWord::Form(form)) => metadata.env_form = Some(form.clone()),
-        Some(FormWord::None) => metadata.env_form = None,
-        None => {}
-    }
+    Word::put(args.env_form.as_ref(), &mut metadata.env_form);
     if let Some(form) = &args.placeholder {
         metadata.placeholder = parse_placeholder(form)?;
     }
@@ -50,43 +43,38 @@ pub(super) fn changed_metadata(
 }
 
 fn change_upkeep(metadata: &mut Metadata, args: &UpkeepArgs) {
-    fn put<T: Clone>(place: &mut Option<T>, said: Option<&Word<T>>) {
-        if let Some(word) = said {
-            *place = word.said().cloned();
-        }
-    }
     let upkeep = &mut metadata.upkeep;
-    put(&mut upkeep.expires_at, args.expires.as_ref());
-    put(&mut upkeep.rotate_every_days, args.rotate_every.as_ref());
+    Word::put(args.expires.as_ref(), &mut upkeep.expires_at);
+    Word::put(args.rotate_every.as_ref(), &mut upkeep.rotate_every_days);
     if let Some(method) = args.rotation {
         upkeep.rotation_method = Some(method);
     }
-    put(&mut upkeep.retrieval_url, args.retrieval_url.as_ref());
+    Word::put(args.retrieval_url.as_ref(), &mut upkeep.retrieval_url);
     if args.pattern.is_some() {
         // It is the earlier pattern's, since nothing else sets it; the new one brings its own.
         upkeep.format_regex = None;
     }
-    put(&mut upkeep.pattern_id, args.pattern.as_ref());
-    put(&mut upkeep.cache_ttl_seconds_max, args.cache_at_most.as_ref());
+    Word::put(args.pattern.as_ref(), &mut upkeep.pattern_id);
+    Word::put(args.cache_at_most.as_ref(), &mut upkeep.cache_ttl_seconds_max);
     if !args.scopes.is_empty() {
         upkeep.required_scopes.clone_from(&args.scopes);
     }
-    put(&mut metadata.retention.keep_versions, args.keep_versions.as_ref());
-    put(&mut metadata.retention.keep_days, args.keep_days.as_ref());
+    Word::put(args.keep_versions.as_ref(), &mut metadata.retention.keep_versions);
+    Word::put(args.keep_days.as_ref(), &mut metadata.retention.keep_days);
     if let Some(policy) = args.approve_on_use {
         metadata.approve_on_use = policy;
     }
 }
 
 fn changed_rule(rule: Option<EgressRule>, args: &RuleArgs) -> Result<Option<EgressRule>, Error> {
-    if args.to.contains(&HostWord::None) {
+    if args.to.contains(&Word::None) {
         if args.to.len() > 1 || names_rule(args) {
             let words = "--to none takes every host back, and nothing else can be said of it then";
             return Err(Error::with(Code::Usage, SafeText::words(words)));
         }
         return Ok(None);
     }
-    let hosts: Vec<Destination> = args.to.iter().filter_map(host).collect();
+    let hosts: Vec<Destination> = args.to.iter().filter_map(Word::said).cloned().collect();
     let preset_to = args.uses.preset.as_ref().map(|preset| preset.to().to_vec());
     let to = match preset_to {
         Some(to) if hosts.is_empty() && rule.is_none() => to,
@@ -105,11 +93,7 @@ fn changed_rule(rule: Option<EgressRule>, args: &RuleArgs) -> Result<Option<Egre
     if !args.locations.is_empty() {
         rule.locations = args.locations.iter().copied().collect::<Locations>();
     }
-    match args.max_occurrences {
-        Some(MostWord::Most(most)) => rule.max_occurrences = Some(most),
-        Some(MostWord::None) => rule.max_occurrences = None,
-        None => {}
-    }
+    Word::put(args.max_occurrences.as_ref(), &mut rule.max_occurrences);
     if let Some(word) = args.on_foreign {
         rule.on_foreign = word.into();
     }
@@ -132,40 +116,14 @@ fn change_uses(rule: &mut EgressRule, args: &UseArgs) {
     if let Some(word) = args.otherwise {
         rule.otherwise = word.into();
     }
-    match &args.inject {
-        None => {}
-        Some(InjectionWord::None) => rule.inject = None,
-        Some(InjectionWord::Place(place)) => rule.inject = Some(place.clone()),
-    }
-    match &args.sign {
-        None => {}
-        Some(SignerWord::None) => rule.sign = None,
-        Some(SignerWord::How(how)) => rule.sign = Some(how.clone()),
-    }
-    match &args.oauth {
-        None => {}
-        Some(GrantWord::None) => rule.oauth = None,
-        Some(GrantWord::Grant(grant)) => rule.oauth = Some(grant.clone()),
-    }
+    Word::put(args.inject.as_ref(), &mut rule.inject);
+    Word::put(args.sign.as_ref(), &mut rule.sign);
+    Word::put(args.oauth.as_ref(), &mut rule.oauth);
     if !args.seal.is_empty() {
-        rule.seal = args.seal.iter().filter_map(answers).collect();
+        rule.seal = args.seal.iter().filter_map(Word::said).cloned().collect();
     }
     if let Some(preset) = &args.preset {
         preset.apply(rule);
-    }
-}
-
-fn host(word: &HostWord) -> Option<Destination> {
-    match word {
-        HostWord::Host(host) => Some(host.clone()),
-        HostWord::None => None,
-    }
-}
-
-fn answers(word: &SealingWord) -> Option<Sealing> {
-    match word {
-        SealingWord::Answers(answers) => Some(answers.clone()),
-        SealingWord::None => None,
     }
 }
 
