@@ -65,38 +65,7 @@ impl NewSource {
 pub fn declare_source(places: &Places, new: &NewSource) -> Result<(), Error> {
     let _turn = take_turn(places)?;
     let mut document = read(places)?;
-    if let Some((name, _)) =
-        new.settings.iter().find(|(name, _)| CREDENTIALS.contains(&name.as_str()))
-    {
-        let words = SafeText::words(
-            "a credential does not stand in sources.toml: keep it as a secret, and name that with --credential in place of ",
-        );
-        return Err(Error::with(Code::Usage, words.as_they_wrote(name)));
-    }
-    let known = RouterConfig::settings_of(new.kind);
-    let is_unknown = |name: &str| {
-        let whole = name.split_once('.').map_or(name, |(table, _)| table);
-        !known.contains(&whole)
-    };
-    if let Some((name, _)) = new.settings.iter().find(|(name, _)| is_unknown(name)) {
-        let words = SafeText::words("a source of type ").and(new.kind.as_str());
-        let words = words.and(" has no setting ").as_they_wrote(name);
-        let words = words.and("; there are ").as_they_wrote(&known.join(", "));
-        return Err(Error::with(Code::Usage, words));
-    }
-    let asks_to_write = |(name, text): &(String, String)| name == "access" && text == "readwrite";
-    if !new.kind.takes_values() && (new.may_write || new.settings.iter().any(asks_to_write)) {
-        let words = SafeText::words("a source of type ").and(new.kind.as_str());
-        let words = words.and(" takes no values, so readwrite says nothing: leave access out");
-        return Err(Error::with(Code::Usage, words));
-    }
-    let is_checksum =
-        |text: &str| text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-    if new.settings.iter().any(|(name, text)| name == "checksum_sha256" && !is_checksum(text)) {
-        let words =
-            "checksum_sha256 is not the 64 hexadecimal digits that sha256sum PROGRAM prints";
-        return Err(Error::with(Code::Usage, SafeText::words(words)));
-    }
+    new.check_settings()?;
     if sources(&document).any(|table| is(table, "name", &new.name)) {
         let words = SafeText::words("there is a source ").as_they_wrote(&new.name);
         return Err(Error::with(
@@ -107,30 +76,7 @@ pub fn declare_source(places: &Places, new: &NewSource) -> Result<(), Error> {
     if document.is_empty() {
         document["schema_version"] = value(1);
     }
-    let mut source = Table::new();
-    source["name"] = value(&new.name);
-    source["type"] = value(new.kind.as_str());
-    let names_program = new.settings.iter().any(|(name, _)| name == "program");
-    if let Some(program) = program_elsewhere(new.kind).filter(|_| !names_program) {
-        source["program"] = value(program);
-    }
-    for (name, text) in &new.settings {
-        match name.split_once('.') {
-            Some(("environment", variable)) => {
-                source["environment"].or_insert(value(toml_edit::InlineTable::new()))[variable] =
-                    value(text);
-            }
-            Some(("config", key)) => {
-                source["config"].or_insert(value(toml_edit::InlineTable::new()))[key] =
-                    number(text).map_or_else(|| value(text), value);
-            }
-            _ => source[name] = number(text).map_or_else(|| value(text), value),
-        }
-    }
-    if new.may_write {
-        source["access"] = value("readwrite");
-    }
-    push(&mut document, "source", source)?;
+    push(&mut document, "source", new.table())?;
     for prefix in &new.routes {
         let mut route = Table::new();
         route["prefix"] = value(prefix);
@@ -152,6 +98,76 @@ pub fn declare_source(places: &Places, new: &NewSource) -> Result<(), Error> {
         credentials.insert(&new.name, value(credential.as_str()));
     }
     write(places, &document)
+}
+
+impl NewSource {
+    /// [`Code::Usage`] for settings that a source of this type does not have, or that do not belong into the file.
+    fn check_settings(&self) -> Result<(), Error> {
+        if let Some((name, _)) =
+            self.settings.iter().find(|(name, _)| CREDENTIALS.contains(&name.as_str()))
+        {
+            let words = SafeText::words(
+                "a credential does not stand in sources.toml: keep it as a secret, and name that with --credential in place of ",
+            );
+            return Err(Error::with(Code::Usage, words.as_they_wrote(name)));
+        }
+        let known = RouterConfig::settings_of(self.kind);
+        let is_unknown = |name: &str| {
+            let whole = name.split_once('.').map_or(name, |(table, _)| table);
+            !known.contains(&whole)
+        };
+        if let Some((name, _)) = self.settings.iter().find(|(name, _)| is_unknown(name)) {
+            let words = SafeText::words("a source of type ").and(self.kind.as_str());
+            let words = words.and(" has no setting ").as_they_wrote(name);
+            let words = words.and("; there are ").as_they_wrote(&known.join(", "));
+            return Err(Error::with(Code::Usage, words));
+        }
+        let asks_to_write =
+            |(name, text): &(String, String)| name == "access" && text == "readwrite";
+        if !self.kind.takes_values() && (self.may_write || self.settings.iter().any(asks_to_write))
+        {
+            let words = SafeText::words("a source of type ").and(self.kind.as_str());
+            let words = words.and(" takes no values, so readwrite says nothing: leave access out");
+            return Err(Error::with(Code::Usage, words));
+        }
+        let is_checksum =
+            |text: &str| text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        if self.settings.iter().any(|(name, text)| name == "checksum_sha256" && !is_checksum(text))
+        {
+            let words =
+                "checksum_sha256 is not the 64 hexadecimal digits that sha256sum PROGRAM prints";
+            return Err(Error::with(Code::Usage, SafeText::words(words)));
+        }
+        Ok(())
+    }
+
+    /// As `[[source]]` has it.
+    fn table(&self) -> Table {
+        let mut source = Table::new();
+        source["name"] = value(&self.name);
+        source["type"] = value(self.kind.as_str());
+        let names_program = self.settings.iter().any(|(name, _)| name == "program");
+        if let Some(program) = program_elsewhere(self.kind).filter(|_| !names_program) {
+            source["program"] = value(program);
+        }
+        for (name, text) in &self.settings {
+            match name.split_once('.') {
+                Some(("environment", variable)) => {
+                    source["environment"].or_insert(value(toml_edit::InlineTable::new()))
+                        [variable] = value(text);
+                }
+                Some(("config", key)) => {
+                    source["config"].or_insert(value(toml_edit::InlineTable::new()))[key] =
+                        number(text).map_or_else(|| value(text), value);
+                }
+                _ => source[name] = number(text).map_or_else(|| value(text), value),
+            }
+        }
+        if self.may_write {
+            source["access"] = value("readwrite");
+        }
+        source
+    }
 }
 
 /// What a source of this name lacks on this machine, as a fragment of a sentence; nothing where it lacks nothing. Nobody

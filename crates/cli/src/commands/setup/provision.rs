@@ -112,44 +112,53 @@ pub(super) async fn run(setup: &Setup<'_>, found: &Scan, manifest: Written) -> R
     for left in &taking.left {
         setup.ui.warn(left);
     }
-    let imported = taking.imported;
-    let data = json!({ "imported": imported, "left": taking.left, "missing": missing.iter().map(|one| &one.path).collect::<Vec<_>>() });
-    let told = |one: &Missing, kind: &str, count: usize| {
-        let values = counted(count, &format!("{kind}value"));
-        let are = if count == 1 { "is" } else { "are" };
-        format!("{values} {are} missing: keyless secret {} {}", one.verb, one.path)
-    };
-    let (optional, needed): (Vec<_>, Vec<_>) = missing.iter().partition(|one| one.is_optional);
-    Ok(match (needed.first(), optional.first()) {
-        (Some(first), _) => Came::failed(told(first, "", needed.len()), data),
-        (None, _) if !taking.left.is_empty() => {
-            let values = counted(taking.left.len(), "value");
-            let stay =
-                if taking.left.len() == 1 { "stays in its file" } else { "stay in their files" };
-            let words = format!("{} taken in; {values} {stay}", counted(imported, "value"));
-            if taking.is_another_value_used {
-                Came::failed(words, data)
-            } else {
+    Ok(taking.came(&missing))
+}
+
+impl Taking {
+    /// What it comes to, with what is `missing` still.
+    fn came(self, missing: &[Missing]) -> Came {
+        let imported = self.imported;
+        let data = json!({ "imported": imported, "left": self.left, "missing": missing.iter().map(|one| &one.path).collect::<Vec<_>>() });
+        let told = |one: &Missing, kind: &str, count: usize| {
+            let values = counted(count, &format!("{kind}value"));
+            let are = if count == 1 { "is" } else { "are" };
+            format!("{values} {are} missing: keyless secret {} {}", one.verb, one.path)
+        };
+        let (optional, needed): (Vec<_>, Vec<_>) = missing.iter().partition(|one| one.is_optional);
+        match (needed.first(), optional.first()) {
+            (Some(first), _) => Came::failed(told(first, "", needed.len()), data),
+            (None, _) if !self.left.is_empty() => {
+                let values = counted(self.left.len(), "value");
+                let stay =
+                    if self.left.len() == 1 { "stays in its file" } else { "stay in their files" };
+                let words = format!("{} taken in; {values} {stay}", counted(imported, "value"));
+                if self.is_another_value_used {
+                    Came::failed(words, data)
+                } else {
+                    Came::done(words, data)
+                }
+            }
+            (None, None) if self.declined > 0 => {
+                let stay =
+                    if self.declined == 1 { "stays in its file" } else { "stay in their files" };
+                let values = counted(self.declined, "value");
+                let words = format!(
+                    "{} taken in; {values} {stay}, as you said",
+                    counted(imported, "value")
+                );
                 Came::done(words, data)
             }
+            (None, Some(first)) => {
+                let missing = told(first, "optional ", optional.len());
+                Came::done(format!("{} taken in; {missing}", counted(imported, "value")), data)
+            }
+            (None, None) => Came::done(
+                format!("{} taken in; every value is there", counted(imported, "value")),
+                data,
+            ),
         }
-        (None, None) if taking.declined > 0 => {
-            let stay =
-                if taking.declined == 1 { "stays in its file" } else { "stay in their files" };
-            let values = counted(taking.declined, "value");
-            let words =
-                format!("{} taken in; {values} {stay}, as you said", counted(imported, "value"));
-            Came::done(words, data)
-        }
-        (None, Some(first)) => {
-            let missing = told(first, "optional ", optional.len());
-            Came::done(format!("{} taken in; {missing}", counted(imported, "value")), data)
-        }
-        (None, None) => Came::done(
-            format!("{} taken in; every value is there", counted(imported, "value")),
-            data,
-        ),
-    })
+    }
 }
 
 /// What the project declares and nobody has the value of.
