@@ -200,7 +200,7 @@ impl Keeper {
         loop {
             self.until_closing().await;
             // A code may have come meanwhile. What can't be read can't be reopened either.
-            let relocked = self.vault.relock_if(|| self.rest().is_zero()).await;
+            let relocked = self.vault.relock(|| self.rest().is_zero()).await;
             let Some(reopens) = relocked.unwrap_or(Some(false)) else { continue };
             if !reopens {
                 self.vault.lock();
@@ -252,7 +252,7 @@ impl Keeper {
             *self.locks_at.lock() = Moment::now() + granted;
         };
         let (now, clock) = (Timestamp::now(), self.born.elapsed());
-        self.vault.reopen_with(code, now, clock, opening).await?;
+        self.vault.reopen(code, now, clock, opening).await?;
         self.changed.notify_waiters();
         self.opened_by(who, "a code").await;
         Ok(granted)

@@ -74,14 +74,9 @@ struct Codes {
 pub(super) struct LastUse(Mutex<Moment>);
 
 impl Vault {
-    /// Wipes the key, as a timer does. Gives whether a code of the operator's authenticator app
-    /// can open the vault again.
-    pub async fn relock(&self) -> Result<bool, Error> {
-        Ok(self.relock_if(|| true).await?.unwrap_or(false))
-    }
-
-    /// As [`Vault::relock`], if its time is over, which is asked when nobody can open it meanwhile; nothing where it is not.
-    pub async fn relock_if(&self, is_over: impl FnOnce() -> bool) -> Result<Option<bool>, Error> {
+    /// Wipes the key, as a timer does, if its time `is_over`, which is asked when nobody can open it meanwhile; nothing where
+    /// it is not. Gives whether a code of the operator's authenticator app can open the vault again.
+    pub async fn relock(&self, is_over: impl FnOnce() -> bool) -> Result<Option<bool>, Error> {
         let locks = lock(&self.reopening.codes).locks;
         if self.is_open() {
             let secret = self.totp_secret().await?.map(Arc::new);
@@ -103,16 +98,12 @@ impl Vault {
         self.close(&mut codes);
     }
 
-    /// Opens a vault that [`Vault::relock`] has locked. `clock` is any time that never jumps.
+    /// Opens a vault that [`Vault::relock`] has locked. `clock` is any time that never jumps; `opening` is called when it
+    /// will be open, before anybody can see that it is.
     ///
     /// Fails with [`Code::TotpUnavailable`] when no code can, else as [`TotpGate::check`] does. An
     /// open vault stays open, and the code is judged all the same.
-    pub async fn reopen(&self, code: &str, now: Timestamp, clock: Duration) -> Result<(), Error> {
-        self.reopen_with(code, now, clock, || ()).await
-    }
-
-    /// As [`Vault::reopen`], and calls `opening` when it will be open, before anybody can see that it is.
-    pub async fn reopen_with(
+    pub async fn reopen(
         &self,
         code: &str,
         now: Timestamp,

@@ -63,35 +63,41 @@ async fn a_code_reopens_what_a_timer_locked(engine: Engine) {
     vault.add(path("a/b/c"), bound(), Some(value("0123456789")), Entries::untold()).await.unwrap();
     let app = App::enrol(vault).await;
     let clock = Duration::from_secs;
-    assert_eq!(code(vault.reopen(&app.code(at(0)), at(0), clock(0)).await), Code::TotpUnavailable);
-    assert!(vault.relock().await.unwrap() && !vault.is_open());
+    assert_eq!(
+        code(vault.reopen(&app.code(at(0)), at(0), clock(0), || ()).await),
+        Code::TotpUnavailable
+    );
+    assert!(vault.relock(|| true).await.unwrap().unwrap() && !vault.is_open());
     assert_eq!(code(vault.open(&path("a/b/c")).await), Code::Locked);
     assert_eq!(code(vault.list().await), Code::Locked);
     assert_eq!(
         code(vault.put(&path("a/b/c"), value("another one"), Entries::untold()).await),
         Code::Locked
     );
-    assert_eq!(code(vault.reopen("000000", at(0), clock(0)).await), Code::TotpWrong);
-    vault.reopen(&app.code(at(0)), at(0), clock(1)).await.unwrap();
+    assert_eq!(code(vault.reopen("000000", at(0), clock(0), || ()).await), Code::TotpWrong);
+    vault.reopen(&app.code(at(0)), at(0), clock(1), || ()).await.unwrap();
     assert_eq!(opened(vault, "a/b/c").await, "0123456789");
     // The same code does not do it twice, over another relock either.
-    assert!(vault.relock().await.unwrap());
-    assert_eq!(code(vault.reopen(&app.code(at(0)), at(1), clock(2)).await), Code::TotpReplayed);
+    assert!(vault.relock(|| true).await.unwrap().unwrap());
+    assert_eq!(
+        code(vault.reopen(&app.code(at(0)), at(1), clock(2), || ()).await),
+        Code::TotpReplayed
+    );
     for second in 3..=6 {
-        let wrong = vault.reopen("000000", at(2), clock(second)).await;
+        let wrong = vault.reopen("000000", at(2), clock(second), || ()).await;
         assert_eq!(code(wrong), Code::TotpWrong);
     }
     let right = app.code(at(60));
     let unused = || panic!("it does not open");
-    let early = vault.reopen_with(&right, at(60), clock(7), unused).await;
+    let early = vault.reopen(&right, at(60), clock(7), unused).await;
     assert_eq!(code(early), Code::TotpClosed);
     // Whoever sees it open finds in place what its opener has put there.
     let mut was_open = true;
     let opening = || was_open = vault.is_open();
-    vault.reopen_with(&right, at(60), clock(67), opening).await.unwrap();
+    vault.reopen(&right, at(60), clock(67), opening).await.unwrap();
     assert!(!was_open && vault.is_open());
-    assert_eq!((vault.relock_if(|| false).await.unwrap(), vault.is_open()), (None, true));
-    assert_eq!((vault.relock_if(|| true).await.unwrap(), vault.is_open()), (Some(true), false));
+    assert_eq!((vault.relock(|| false).await.unwrap(), vault.is_open()), (None, true));
+    assert_eq!((vault.relock(|| true).await.unwrap(), vault.is_open()), (Some(true), false));
 }
 
 /// What the broker does by itself is no use: a store that nobody uses locks all the same.
@@ -137,15 +143,15 @@ async fn a_lock_and_a_new_unlock_forget_no_code(engine: Engine) {
 async fn a_lock_by_hand_ends_what_codes_can_do(engine: Engine) {
     let scene = Scene::on(engine).await;
     let app = App::enrol(&scene.vault).await;
-    scene.vault.relock().await.unwrap();
+    scene.vault.relock(|| true).await.unwrap().unwrap();
     scene.vault.lock();
     // However often it is tried: it counts as no wrong code, and nobody is locked out.
     for _ in 0..6 {
-        let reopened = scene.vault.reopen(&app.code(at(0)), at(0), Duration::ZERO).await;
+        let reopened = scene.vault.reopen(&app.code(at(0)), at(0), Duration::ZERO, || ()).await;
         assert_eq!(code(reopened), Code::TotpUnavailable);
     }
     let without = Scene::new().await;
-    assert!(!without.vault.relock().await.unwrap(), "no app was enrolled");
+    assert!(!without.vault.relock(|| true).await.unwrap().unwrap(), "no app was enrolled");
 }
 
 /// It comes while a timer locks the vault, or a code opens it.
@@ -154,18 +160,18 @@ async fn a_lock_by_hand_is_the_last_word(engine: Engine) {
     let app = App::enrol(&scene.vault).await;
     let reopens = until_amid(async || {
         let vault = scene.again().await;
-        let reopens = lock_amid(&vault, vault.relock()).await;
+        let reopens = lock_amid(&vault, vault.relock(|| true)).await;
         assert!(!vault.is_open() && !vault.can_reopen());
         reopens
     });
-    assert!(!reopens.await.unwrap_or(false));
+    assert_ne!(reopens.await.unwrap_or_default(), Some(true));
     let mut minutes = 0..;
     let reopened = until_amid(async || {
         let vault = scene.again().await;
-        assert!(vault.relock().await.unwrap());
+        assert!(vault.relock(|| true).await.unwrap().unwrap());
         let now = at(60 * minutes.next().unwrap());
         let code = app.code(now);
-        let reopened = lock_amid(&vault, vault.reopen(&code, now, Duration::ZERO)).await;
+        let reopened = lock_amid(&vault, vault.reopen(&code, now, Duration::ZERO, || ())).await;
         assert!(!vault.is_open() && !vault.can_reopen());
         reopened
     });
@@ -193,20 +199,20 @@ async fn until_amid<T>(mut attempt: impl AsyncFnMut() -> Option<T>) -> T {
 async fn an_app_that_was_replaced_opens_nothing(engine: Engine) {
     let scene = Scene::on(engine).await;
     let old = App::enrol(&scene.vault).await;
-    scene.vault.relock().await.unwrap();
+    scene.vault.relock(|| true).await.unwrap().unwrap();
     let other = scene.again().await;
     let new = App::enrol(&other).await;
     let clock = Duration::from_secs;
     // Each finds what the other's secret has sealed, and takes no code of that minute.
     for (second, refusal) in [(0, Code::TotpReplayed), (90, Code::WrongFactor)] {
         let now = at(i64::try_from(second).unwrap());
-        let reopened = scene.vault.reopen(&old.code(now), now, clock(second)).await;
+        let reopened = scene.vault.reopen(&old.code(now), now, clock(second), || ()).await;
         assert_eq!(code(reopened), refusal);
     }
-    other.relock().await.unwrap();
-    let early = other.reopen(&new.code(at(90)), at(90), clock(90)).await;
+    other.relock(|| true).await.unwrap().unwrap();
+    let early = other.reopen(&new.code(at(90)), at(90), clock(90), || ()).await;
     assert_eq!(code(early), Code::TotpReplayed);
-    other.reopen(&new.code(at(180)), at(180), clock(180)).await.unwrap();
+    other.reopen(&new.code(at(180)), at(180), clock(180), || ()).await.unwrap();
 }
 
 /// As after an update, or when somebody has taken the row away: no right code is refused later than a minute after the
@@ -219,11 +225,11 @@ async fn what_the_store_does_not_know_is_settled_while_it_is_open(engine: Engine
     let told = other.store().code_gate().await.unwrap();
     assert!(other.store().replace_code_gate(told.as_deref(), "{}").await.unwrap());
     other.settle_codes(at(0), clock(0)).await.unwrap();
-    other.relock().await.unwrap();
+    other.relock(|| true).await.unwrap().unwrap();
     // Whoever has used this one before the row was lost does not use it again.
-    let early = other.reopen(&app.code(at(0)), at(1), clock(1)).await;
+    let early = other.reopen(&app.code(at(0)), at(1), clock(1), || ()).await;
     assert_eq!(code(early), Code::TotpReplayed);
-    other.reopen(&app.code(at(70)), at(70), clock(70)).await.unwrap();
+    other.reopen(&app.code(at(70)), at(70), clock(70), || ()).await.unwrap();
 }
 
 async fn envelopes_come_and_go_but_never_the_last(engine: Engine) {
