@@ -85,22 +85,8 @@ pub enum Wanted {
 pub struct OpenSession {
     /// The session as egress knows it.
     pub session: Arc<Session>,
-    /// What the agent's tools have to trust, PEM: the session's CA first, then extra roots.
-    pub trust_pem: String,
-    /// What the agent's environment gets.
-    pub variables: Vec<Variable>,
-    /// What git is told in a jail, by variables that hold no placeholder.
-    pub(crate) git: Vec<(String, String)>,
-    /// Files that hold values, which the agent must not see.
-    pub conceal: Vec<PathBuf>,
-    /// Variables that hold values, which the agent must not inherit.
-    pub remove: Vec<String>,
-    /// The secrets that the command finds nowhere, though it may use them.
-    pub(crate) unnamed: Vec<SecretPath>,
-    /// How many secrets stayed out since the project does not declare them.
-    pub(crate) undeclared: usize,
-    /// The secrets of which a person is asked before some uses or all.
-    pub(crate) asking: Vec<SecretPath>,
+    /// What its command is started with.
+    pub environment: SessionEnvironment,
     /// The secrets that it may use.
     pub(crate) paths: Vec<SecretPath>,
     /// What stands for each.
@@ -110,6 +96,31 @@ pub struct OpenSession {
     following: Option<AbortHandle>,
     /// Its end is on record, or left to the log.
     ended: bool,
+}
+
+/// What a session's command is started with, and what about it a person is told; no values.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionEnvironment {
+    /// What the agent's environment gets.
+    pub variables: Vec<Variable>,
+    /// What git is told in a jail, by variables that hold no placeholder; nothing from a broker that does not say it yet.
+    #[serde(default)]
+    pub git: Vec<(String, String)>,
+    /// What the agent's tools have to trust, PEM: the session's CA first, then extra roots.
+    pub trust_pem: String,
+    /// Files that hold values, which the agent must not see.
+    pub conceal: Vec<PathBuf>,
+    /// Variables that hold values, which the agent must not inherit.
+    pub remove: Vec<String>,
+    /// The secrets that the command finds nowhere, though it may use them.
+    #[serde(default)]
+    pub unnamed: Vec<SecretPath>,
+    /// How many secrets stayed out since the project does not declare them.
+    #[serde(default)]
+    pub undeclared: usize,
+    /// The secrets of which a person is asked before some uses or all; none from a broker that does not say it yet.
+    #[serde(default)]
+    pub asking: Vec<SecretPath>,
 }
 
 /// A variable of the agent's environment and the placeholder in it.
@@ -253,16 +264,19 @@ impl Broker {
             chosen: chosen.clone(),
         };
         let following = Some(tokio::spawn(follower.follow()).abort_handle());
-        Ok(OpenSession {
-            trust_pem: self.door.trust_pem(&session),
-            session,
+        let environment = SessionEnvironment {
             variables,
             git,
+            trust_pem: self.door.trust_pem(&session),
             conceal,
             remove,
             unnamed,
             undeclared,
             asking,
+        };
+        Ok(OpenSession {
+            session,
+            environment,
             paths,
             placeholders,
             engine: Arc::clone(&self.door.engine),
@@ -494,24 +508,15 @@ pub async fn open_bare_session(
     let port = Arc::clone(&broker) as _;
     let spec = SessionSpec { id, secrets: Vec::new(), broker: port, ca: None, token: None };
     let session = on_record(&door, &broker, Vec::new(), spec).await?;
-    let (variables, remove) = (Vec::new(), Vec::new());
     let trust_pem = door.trust_pem(&session);
-    let (unnamed, asking, paths, following) = (Vec::new(), Vec::new(), Vec::new(), None);
     Ok(OpenSession {
         session,
-        trust_pem,
-        variables,
-        git: Vec::new(),
-        conceal,
-        remove,
-        unnamed,
-        undeclared: 0,
-        asking,
-        paths,
+        environment: SessionEnvironment { trust_pem, conceal, ..SessionEnvironment::default() },
+        paths: Vec::new(),
         placeholders: BTreeMap::new(),
         engine: door.engine,
         broker,
-        following,
+        following: None,
         ended: false,
     })
 }

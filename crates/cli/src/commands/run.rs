@@ -213,7 +213,7 @@ async fn open_session(
 
 /// Who names a secret expects the command to find it.
 fn warn_of_unnamed(ui: &Ui, session: &SessionHandle) {
-    for path in session.unnamed() {
+    for path in &session.environment().unnamed {
         let next = if ci::is_on() {
             format!("say env_var = \"NAME\" at [secret.\"{path}\"] in .keyless/secrets.toml")
         } else {
@@ -227,7 +227,7 @@ fn warn_of_unnamed(ui: &Ui, session: &SessionHandle) {
 
 /// Who has just stored a secret looks for it in the command.
 fn say_what_stays_out(ui: &Ui, session: &SessionHandle) {
-    let secrets = match session.undeclared() {
+    let secrets = match session.environment().undeclared {
         0 => return,
         1 => "1 more secret is".to_owned(),
         some => format!("{some} more secrets are"),
@@ -238,7 +238,7 @@ fn say_what_stays_out(ui: &Ui, session: &SessionHandle) {
 /// Where a person answers, said while the terminal is not the command's yet: in the midst of an agent's screen a line of
 /// ours would spoil it.
 fn say_who_is_asked(ui: &Ui, session: &SessionHandle) {
-    let what = match session.asking() {
+    let what = match &session.environment().asking[..] {
         [] => return,
         [one] => format!("{one} waits for your word at some uses or all"),
         [first, rest @ ..] => {

@@ -31,12 +31,13 @@ pub(super) async fn run(spec: &RunSpec, session: &SessionHandle) -> Result<Ended
     if let Some(socket) = session.agent_socket().or(spec.deploys_ask_at.as_ref()) {
         set.push((KEYLESS_AGENT_SOCKET.to_owned(), socket.to_string_lossy().into_owned()));
     }
-    set.extend_from_slice(session.git());
-    let remove = [session.remove(), &spec.remove].concat();
+    let own = session.environment();
+    set.extend_from_slice(&own.git);
+    let remove = [&own.remove[..], &spec.remove].concat();
     let environment = command_environment(
         env::vars_os(),
         Changes {
-            variables: session.variables(),
+            variables: &own.variables,
             remove: &remove,
             escapes: keyless_jail::ESCAPE_VARIABLES,
             set: &set,
@@ -45,7 +46,7 @@ pub(super) async fn run(spec: &RunSpec, session: &SessionHandle) -> Result<Ended
     let mut hide = keyless_jail::default_hidden(&home(), |name| env::var_os(name));
     hide.extend(spec.hide.iter().cloned());
     hide.extend(spec.own.iter().cloned());
-    hide.extend(session.conceal().iter().cloned());
+    hide.extend(own.conceal.iter().cloned());
     let plan = Plan {
         command: spec.command.clone(),
         environment: environment.into_iter().map(Variable::from).collect(),
@@ -53,7 +54,7 @@ pub(super) async fn run(spec: &RunSpec, session: &SessionHandle) -> Result<Ended
         hide,
         show,
         tools_socket: session.agent_socket().cloned(),
-        ca_pem: session.trust_pem().to_owned(),
+        ca_pem: own.trust_pem.clone(),
         ignored_signals: keyless_jail::ignored_by_caller(),
         ..Plan::default()
     };

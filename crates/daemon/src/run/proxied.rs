@@ -13,17 +13,18 @@ use crate::{
 
 /// Runs the command with the session's proxy in its environment.
 pub(super) async fn run(spec: &RunSpec, session: &SessionHandle) -> Result<Ended, Error> {
-    let scratch = CaFiles::write(session.trust_pem())?;
+    let own = session.environment();
+    let scratch = CaFiles::write(&own.trust_pem)?;
     let mut set = scratch.trust_environment();
     set.extend(proxy_variables(&session.proxy_url().await?));
     if let Some(socket) = session.agent_socket() {
         set.push((KEYLESS_AGENT_SOCKET.to_owned(), socket.to_string_lossy().into_owned()));
     }
     // What git would be told is left out: without a jail it has the user's own keys and helpers.
-    let remove = [session.remove(), &spec.remove].concat();
+    let remove = [&own.remove[..], &spec.remove].concat();
     let environment = command_environment(
         env::vars_os(),
-        Changes { variables: session.variables(), remove: &remove, escapes: &[], set: &set },
+        Changes { variables: &own.variables, remove: &remove, escapes: &[], set: &set },
     );
     let (program, arguments) = spec.command.split_first().ok_or(Code::Usage)?;
     let mut command = tokio::process::Command::new(program);

@@ -3,14 +3,14 @@
 use std::{io, path::PathBuf, sync::Arc};
 
 use futures_util::future::BoxFuture;
-use keyless_core::{Code, Error, SafeText, SecretPath};
+use keyless_core::{Code, Error, SafeText};
 use keyless_egress::{Engine, Session};
 use keyless_guest::{Carrier, PreambleCarrier};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::{
     alone::Entry,
-    broker::{OpenSession, Variable},
+    broker::{OpenSession, SessionEnvironment},
     places::Places,
     service::{OwnTools, RemoteSession},
 };
@@ -24,55 +24,19 @@ pub enum SessionHandle {
 }
 
 impl SessionHandle {
-    pub(super) fn variables(&self) -> &[Variable] {
+    /// What the command is started with.
+    pub fn environment(&self) -> &SessionEnvironment {
         match self {
-            Self::Local(session, _) => &session.variables,
-            Self::Remote(session) => &session.offer().variables,
-        }
-    }
-
-    pub(super) fn git(&self) -> &[(String, String)] {
-        match self {
-            Self::Local(session, _) => &session.git,
-            Self::Remote(session) => &session.offer().git,
-        }
-    }
-
-    pub(super) fn remove(&self) -> &[String] {
-        match self {
-            Self::Local(session, _) => &session.remove,
-            Self::Remote(session) => &session.offer().remove,
+            Self::Local(session, _) => &session.environment,
+            Self::Remote(session) => &session.offer().environment,
         }
     }
 
     /// The variables that are the session's own, or that it takes away.
     pub fn settled_variables(&self) -> impl Iterator<Item = &str> {
-        let own = self.variables().iter().map(|variable| variable.name.as_str());
-        own.chain(self.remove().iter().map(String::as_str))
-    }
-
-    /// The secrets that the command finds nowhere, though it may use them.
-    pub fn unnamed(&self) -> &[SecretPath] {
-        match self {
-            Self::Local(session, _) => &session.unnamed,
-            Self::Remote(session) => &session.offer().unnamed,
-        }
-    }
-
-    /// How many secrets stayed out since the project does not declare them.
-    pub fn undeclared(&self) -> usize {
-        match self {
-            Self::Local(session, _) => session.undeclared,
-            Self::Remote(session) => session.offer().undeclared,
-        }
-    }
-
-    /// The secrets of which a person is asked before some uses or all.
-    pub fn asking(&self) -> &[SecretPath] {
-        match self {
-            Self::Local(session, _) => &session.asking,
-            Self::Remote(session) => &session.offer().asking,
-        }
+        let SessionEnvironment { variables, remove, .. } = self.environment();
+        let own = variables.iter().map(|variable| variable.name.as_str());
+        own.chain(remove.iter().map(String::as_str))
     }
 
     /// What the session's broker is called, if that is of another version than this program.
@@ -83,25 +47,11 @@ impl SessionHandle {
         }
     }
 
-    pub(super) fn conceal(&self) -> &[PathBuf] {
-        match self {
-            Self::Local(session, _) => &session.conceal,
-            Self::Remote(session) => &session.offer().conceal,
-        }
-    }
-
     /// Where tools inside the jail ask. None without a store: there is nothing to ask about.
     pub(super) fn agent_socket(&self) -> Option<&PathBuf> {
         match self {
             Self::Local(_, tools) => tools.as_ref().map(OwnTools::socket),
             Self::Remote(session) => Some(&session.offer().agent_socket),
-        }
-    }
-
-    pub(super) fn trust_pem(&self) -> &str {
-        match self {
-            Self::Local(session, _) => &session.trust_pem,
-            Self::Remote(session) => &session.offer().trust_pem,
         }
     }
 

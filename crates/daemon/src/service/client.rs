@@ -281,7 +281,7 @@ mod tests {
         }))
         .unwrap();
         assert_eq!(
-            (&offer.unnamed[..], offer.other_version().as_deref()),
+            (&offer.environment.unnamed[..], offer.other_version().as_deref()),
             (&[][..], Some("an older keyless"))
         );
         let now = SessionOffer { version: Some(OURS.to_owned()), ..offer };

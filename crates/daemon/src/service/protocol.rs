@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
 use crate::{
-    broker::{Inherited, Variable, Wanted},
+    broker::{Inherited, SessionEnvironment, Wanted},
     deploys::{DeployBy, DeployWord},
     operator::counted,
     wiped_text,
@@ -142,33 +142,15 @@ pub(crate) struct Ticket {
 pub struct SessionOffer {
     /// The session's name.
     pub id: String,
-    /// What the agent's environment gets.
-    pub variables: Vec<Variable>,
-    /// What git is told in a jail; nothing from a broker that does not say it yet.
-    #[serde(default)]
-    pub git: Vec<(String, String)>,
-    /// What the agent's tools have to trust, PEM.
-    pub trust_pem: String,
+    /// What its command is started with.
+    #[serde(flatten)]
+    pub environment: SessionEnvironment,
     /// Where connections with a preamble go.
     pub socket: PathBuf,
     /// Where the tools of this session ask: the one socket of Keyless that its jail shows.
     pub agent_socket: PathBuf,
     /// A proxy with the session's credential, for `--no-jail`.
     pub proxy_url: String,
-    /// Files that hold values.
-    pub conceal: Vec<PathBuf>,
-    /// Variables that hold values.
-    pub remove: Vec<String>,
-    /// Secrets of the session that its command finds nowhere.
-    #[serde(default)]
-    pub unnamed: Vec<SecretPath>,
-    /// How many secrets stayed out since the project does not declare them.
-    #[serde(default)]
-    pub undeclared: usize,
-    /// Secrets of the session of which a person is asked before some uses or all; none from a broker that does not say
-    /// it yet.
-    #[serde(default)]
-    pub asking: Vec<SecretPath>,
     /// The broker's version; none from one that does not say it yet.
     #[serde(default)]
     pub version: Option<String>,

@@ -163,17 +163,10 @@ impl Service {
         let counted = Counted::among(&self.sessions);
         let offer = SessionOffer {
             id: open.session.id().to_owned(),
-            variables: open.variables.clone(),
-            git: open.git.clone(),
-            trust_pem: open.trust_pem.clone(),
+            environment: open.environment.clone(),
             socket: door.socket.clone(),
             agent_socket: tools.socket().clone(),
             proxy_url: format!("http://{}@{}", open.session.proxy_credential(), self.proxy),
-            conceal: open.conceal.clone(),
-            remove: open.remove.clone(),
-            unnamed: open.unnamed.clone(),
-            undeclared: open.undeclared,
-            asking: open.asking.clone(),
             version: Some(OURS.to_owned()),
         };
         Ok((Held { open, door, tools, _counted: counted }, offer))
