@@ -18,7 +18,7 @@ use zeroize::Zeroizing;
 
 pub(crate) use self::packed::MAX_IN_TEXT;
 use self::{
-    forms::{Form, Sought},
+    forms::{Form, Part, Sought},
     packed::{TIMES_TEXT, Unpacker},
     screen::{EscapeScreen, Escapes, Screen, Seams, Sequences, Suspects, Suspicion},
     view::{Escaping, Room, View, as_read, thinned, without_strings},
@@ -58,7 +58,8 @@ pub struct Finding {
 
 /// What to look for: built once for an action.
 pub struct Sanitizer {
-    values: Vec<Zeroizing<Vec<u8>>>,
+    /// The longest value, in bytes.
+    longest_value: usize,
     /// Nothing where everything is suspect.
     screen: Option<Screen>,
     /// The same for what is escaped.
@@ -72,7 +73,8 @@ pub struct Sanitizer {
 /// Patterns of one kind of view, and what each of them says.
 struct Patterns {
     set: PatternSet,
-    sought: Vec<Sought>,
+    /// All that one text may be.
+    sought: Vec<Vec<Sought>>,
 }
 
 /// Where the views of one segment stand, and then those of the next; and what was found in them.
@@ -106,7 +108,8 @@ impl Sanitizer {
             let long = values.iter().enumerate().filter(|(_, value)| value.len() >= MIN_SANITIZED);
             let all =
                 long.flat_map(|(at, value)| list(value).into_iter().map(move |form| (form, at)));
-            all.filter(|(form, _)| in_parts || form.part == forms::Part::Whole).collect::<Vec<_>>()
+            let is_whole = |form: &Form| matches!(form.part, Part::Whole);
+            all.filter(|(form, _)| in_parts || is_whole(form)).collect::<Vec<_>>()
         };
         let (exact, bare) = (of(forms::exact), of(forms::bare));
         let (folded, plain) = (of(forms::folded), of(forms::plain));
@@ -114,16 +117,16 @@ impl Sanitizer {
         let longest = lengths.chain(values.iter().map(|value| value.len())).max().unwrap_or(0);
         let screen = Screen::new(texts(&exact), texts(&bare).chain(texts(&folded)), longest);
         let in_parts = values.iter().filter(|_| in_parts);
-        let stretched: Vec<_> = in_parts.flat_map(|value| forms::stretched(value)).collect();
+        let stretched: Vec<_> = in_parts.map(|value| forms::stretched(value)).collect();
         let matches = texts(&plain).chain(stretched.iter().map(|text| text.as_slice()));
         let matches: Vec<&[u8]> = matches.collect();
         let shortest = texts(&plain).map(<[u8]>::len).min().unwrap_or(0);
         let seams = screen.is_some().then(|| Seams::new(texts(&bare).chain(texts(&folded))));
         let escapes = Some(EscapeScreen::new(&matches, shortest, seams));
-        // As they stand where parts of them are looked for.
-        let values = values.iter().map(|value| forms::joined(value)).collect();
+        let longest_value =
+            values.iter().map(|value| forms::joined(value).len()).max().unwrap_or(0);
         let [exact, bare, folded, plain] = [exact, bare, folded, plain].map(Patterns::new);
-        Self { values, screen, escapes, exact, bare, folded, plain }
+        Self { longest_value, screen, escapes, exact, bare, folded, plain }
     }
 
     /// Every place where a value stands, in order, none overlapping another.
@@ -197,8 +200,7 @@ impl Sanitizer {
 
     /// The longest form without anything between its parts: common escapes take six bytes for one.
     pub(crate) fn reach(&self) -> usize {
-        let longest = self.values.iter().map(|value| value.len()).max().unwrap_or(0);
-        self.longest().max(longest * 6)
+        self.longest().max(self.longest_value * 6)
     }
 
     fn longest(&self) -> usize {
@@ -224,11 +226,11 @@ impl Sanitizer {
         let suspects = self.suspects(segment, &mut desk.residue);
         desk.packed.extend(suspects.packed(segment));
         if suspects.exact_everywhere {
-            self.search(&whole, &self.exact, None, &mut desk.found);
+            search(&whole, &self.exact, None, &mut desk.found);
         } else {
             for part in &suspects.parts {
                 let part = View::part(&whole, part.clone());
-                self.search(&part, &self.exact, None, &mut desk.found);
+                search(&part, &self.exact, None, &mut desk.found);
             }
         }
         self.find_thinned(&whole, &suspects, None, desk);
@@ -266,7 +268,7 @@ impl Sanitizer {
         let Some(undone) = escaping.undone(text.bytes(), room) else { return };
         let undone = undone.over(text, 0);
         if suspicion.everywhere {
-            self.search(&undone, &self.plain, label, &mut desk.found);
+            search(&undone, &self.plain, label, &mut desk.found);
         }
         let suspects = self.suspects(undone.bytes(), &mut desk.residue);
         self.find_thinned(&undone, &suspects, label, desk);
@@ -291,7 +293,7 @@ impl Sanitizer {
         let escapes = Escapes::of(text.bytes(), escaping);
         for part in suspicion.parts(&escapes) {
             if let Some(undone) = escapes.undone(part.clone(), room) {
-                self.search(&undone.over(text, part.start), &self.plain, escaping.label(), found);
+                search(&undone.over(text, part.start), &self.plain, escaping.label(), found);
             }
         }
     }
@@ -337,57 +339,51 @@ impl Sanitizer {
     ) {
         let [bare, folded] =
             thinned(&text.bytes()[part.clone()], rooms).map(|view| view.over(text, part.start));
-        self.search(&bare, &self.bare, label, found);
-        self.search(&folded, &self.folded, label, found);
+        search(&bare, &self.bare, label, found);
+        search(&folded, &self.folded, label, found);
     }
+}
 
-    fn search(
-        &self,
-        view: &View<'_>,
-        patterns: &Patterns,
-        label: Option<FoundAs>,
-        found: &mut Vec<Finding>,
-    ) {
-        let bytes = view.bytes();
-        let mut at = 0;
-        while let Some((range, id)) = patterns.set.find(bytes, at) {
-            let sought = &patterns.sought[id.index()];
-            // Another may begin within it.
-            at = range.start + 1;
-            let range = self.stretched(sought, bytes, range);
+fn search(view: &View<'_>, patterns: &Patterns, label: Option<FoundAs>, found: &mut Vec<Finding>) {
+    let bytes = view.bytes();
+    let mut at = 0;
+    while let Some((range, id)) = patterns.set.find(bytes, at) {
+        // Another may begin within it.
+        at = range.start + 1;
+        for sought in &patterns.sought[id.index()] {
+            let Some(range) = sought.stretched(bytes, range.clone()) else { continue };
             let form = label.unwrap_or(sought.form);
             found.push(Finding { range: view.original(range), value: sought.value, form });
         }
     }
+}
 
+impl Sought {
     /// What was found, with the rest of the value beside it: a part goes on as far as the value does, and symbols of
-    /// base64 that have bits of the value and of its neighbour go with it.
-    fn stretched(&self, sought: &Sought, bytes: &[u8], range: Range<usize>) -> Range<usize> {
-        let value = &self.values[sought.value];
-        match sought.part {
-            forms::Part::Whole => with_shared(sought.shared, bytes, range),
-            forms::Part::Head => {
-                let rest = value[range.len().min(value.len())..].iter();
-                let more = rest.zip(&bytes[range.end..]).take_while(|(a, b)| a == b).count();
-                range.start..range.end + more
-            }
-            forms::Part::Tail => {
-                let before = value[..value.len() - range.len().min(value.len())].iter().rev();
-                let more =
-                    before.zip(bytes[..range.start].iter().rev()).take_while(|(a, b)| a == b);
-                range.start - more.count()..range.end
-            }
+    /// base64 that have bits of the value and of its neighbour go with it. Nothing where it is too small a part.
+    fn stretched(&self, bytes: &[u8], range: Range<usize>) -> Option<Range<usize>> {
+        match &self.part {
+            Part::Whole => Some(with_shared(self.shared, bytes, range)),
+            Part::Piece { at, of } => of.around(bytes, range, *at),
         }
     }
 }
 
 impl Patterns {
-    fn new(forms: Vec<(Form, usize)>) -> Self {
-        let mut sought = Vec::new();
-        let mut texts = Vec::new();
+    fn new(mut forms: Vec<(Form, usize)>) -> Self {
+        // In a stable way: of alike ones the first gives the name.
+        forms.sort_by(|(one, _), (other, _)| one.text.cmp(&other.text));
+        let mut sought: Vec<Vec<Sought>> = Vec::new();
+        let mut texts: Vec<Zeroizing<Vec<u8>>> = Vec::new();
         for (Form { text, kind: form, part, shared }, value) in forms {
-            texts.push(text);
-            sought.push(Sought { value, form, part, shared });
+            let one = Sought { value, form, part, shared };
+            match sought.last_mut() {
+                Some(alike) if texts.last() == Some(&text) => alike.push(one),
+                _ => {
+                    texts.push(text);
+                    sought.push(vec![one]);
+                }
+            }
         }
         Self { set: PatternSet::new(texts.iter().map(|text| text.as_slice())), sought }
     }

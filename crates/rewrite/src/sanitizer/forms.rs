@@ -1,5 +1,7 @@
 //! The texts to look for, for each kind of view.
 
+use std::{iter::successors, ops::Range, sync::Arc};
+
 use data_encoding::{BASE64, HEXLOWER};
 use zeroize::Zeroizing;
 
@@ -8,6 +10,10 @@ use crate::encodings::{Alphabet, Echo, MIN_ECHO, Shared, echoes, lines, middles}
 
 /// Parts of a value with fewer bytes are left out.
 const MIN_PART: usize = 8;
+/// What is left of a value in the folded view is looked for there from so many bytes on.
+const MIN_FOLDED: usize = 6;
+/// What a part is recognised by has no more bytes, however long it is.
+const MAX_PIECE: usize = 64;
 
 /// One text to look for.
 pub(super) struct Form {
@@ -27,13 +33,39 @@ pub(super) struct Sought {
 }
 
 /// How much of the value a text is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone)]
 pub(super) enum Part {
     Whole,
-    /// Its beginning: what follows may be more of it.
-    Head,
-    /// Its end: what stands before may be more of it.
-    Tail,
+    /// What stands at this place of it: one that counts where so much of the rest is beside it.
+    Piece {
+        at: usize,
+        of: Arc<Large>,
+    },
+}
+
+/// A value of which a large part is looked for as well.
+pub(super) struct Large {
+    value: Zeroizing<Vec<u8>>,
+    /// The fewest bytes of it that count.
+    least: usize,
+}
+
+impl Large {
+    /// What stands at `found` in a text, and in the value at `at`, with what is beside it in both; nothing where that is
+    /// too little.
+    pub(super) fn around(
+        &self,
+        text: &[u8],
+        found: Range<usize>,
+        at: usize,
+    ) -> Option<Range<usize>> {
+        let Self { value, least } = self;
+        let after = value[at + found.len()..].iter().zip(&text[found.end..]);
+        let before = value[..at].iter().rev().zip(text[..found.start].iter().rev());
+        let start = found.start - before.take_while(|(a, b)| a == b).count();
+        let end = found.end + after.take_while(|(a, b)| a == b).count();
+        (end - start >= *least).then_some(start..end)
+    }
 }
 
 fn form(text: Vec<u8>, kind: FoundAs) -> Form {
@@ -86,6 +118,7 @@ pub(super) fn bare(value: &[u8]) -> Vec<Form> {
     for form in &mut all {
         form.text = joined(&form.text);
     }
+    all.extend(punctuated(value));
     all.retain(|form| form.text.len() >= MIN_PART);
     all.extend(parts(&joined(value)));
     all
@@ -108,6 +141,7 @@ fn disguised(value: &[u8]) -> Vec<Form> {
     let turned = beyond_ascii(value).map(|text| text.chars().rev().collect::<String>());
     all.extend(turned.map(|text| form(text.into_bytes(), FoundAs::Plain)));
     all.extend(latin(value));
+    all.extend(taken_for_latin(value));
     all.extend(inside(Alphabet::BASE32, value));
     all.extend(inside(Alphabet::BASE32_HEX, value));
     // As PowerShell has it.
@@ -132,38 +166,48 @@ fn disguised(value: &[u8]) -> Vec<Form> {
     all
 }
 
-/// With two bytes for each, the lower first and last: UTF-16 of ASCII.
+/// As UTF-16, the lower byte of each unit first and last; what is no text, with two bytes for each.
 fn wide(value: &[u8]) -> [Zeroizing<Vec<u8>>; 2] {
+    let units: Zeroizing<Vec<u16>> = Zeroizing::new(match std::str::from_utf8(value) {
+        Ok(text) => text.encode_utf16().collect(),
+        Err(_) => value.iter().map(|byte| u16::from(*byte)).collect(),
+    });
     [
-        Zeroizing::new(value.iter().flat_map(|byte| [*byte, 0]).collect()),
-        Zeroizing::new(value.iter().flat_map(|byte| [0, *byte]).collect()),
+        Zeroizing::new(units.iter().flat_map(|unit| unit.to_le_bytes()).collect()),
+        Zeroizing::new(units.iter().flat_map(|unit| unit.to_be_bytes()).collect()),
     ]
 }
 
-/// Three fifths of a value, from either end (13.2).
-fn parts(value: &[u8]) -> Vec<Form> {
-    let length = (value.len() * 3).div_ceil(5).max(MIN_PART);
-    if length >= value.len() {
-        return Vec::new();
-    }
-    let part = |text: &[u8], part| {
-        let text = Zeroizing::new(text.to_vec());
-        Form { text, kind: FoundAs::Plain, part, shared: Shared::default() }
-    };
-    vec![part(&value[..length], Part::Head), part(&value[value.len() - length..], Part::Tail)]
+/// Bytes beyond ASCII, each taken for a character of Latin-1 and written as UTF-8.
+fn taken_for_latin(value: &[u8]) -> Option<Form> {
+    let text: String = value.iter().map(|byte| char::from(*byte)).collect();
+    (!value.is_ascii()).then(|| form(text.into_bytes(), FoundAs::Plain))
 }
 
-/// What a part of a value in such a text may come to with the rest beside it.
-pub(super) fn stretched(value: &[u8]) -> Vec<Zeroizing<Vec<u8>>> {
-    let rest = joined(value);
-    let whole = |part: Form| {
-        let length = part.text.len().min(rest.len());
-        Zeroizing::new(match part.part {
-            Part::Tail => [&rest[..rest.len() - length], &part.text].concat(),
-            Part::Head | Part::Whole => [&part.text, &rest[length..]].concat(),
-        })
+/// Three fifths of a value in a row, wherever in it (13.2 has its beginning and its end): the pieces of which any such part
+/// has one.
+fn parts(value: &[u8]) -> Vec<Form> {
+    let least = (value.len() * 3).div_ceil(5).max(MIN_PART);
+    if least >= value.len() {
+        return Vec::new();
+    }
+    let length = (value.len() * 2 / 5).clamp(MIN_PART, MAX_PIECE);
+    let of = Arc::new(Large { value: Zeroizing::new(value.to_vec()), least });
+    // The last part that begins before a piece, and every one that begins behind it, has the next one whole.
+    let (slack, ends_at) = (least - length, value.len() - least);
+    let places = successors(Some(slack), |at| (*at < ends_at).then(|| at + slack + 1));
+    let piece = |at: usize| {
+        let at = at.min(value.len() - length);
+        let text = Zeroizing::new(value[at..at + length].to_vec());
+        let part = Part::Piece { at, of: Arc::clone(&of) };
+        Form { text, kind: FoundAs::Plain, part, shared: Shared::default() }
     };
-    parts(value.trim_ascii_end()).into_iter().map(whole).collect()
+    places.map(piece).collect()
+}
+
+/// What a part of a value may come to with the rest beside it, in the text as it stands or escaped.
+pub(super) fn stretched(value: &[u8]) -> Zeroizing<Vec<u8>> {
+    Zeroizing::new(value.trim_ascii_end().to_vec())
 }
 
 /// In the bare text in lower case and without what separates hex digits and what quotes.
@@ -187,12 +231,38 @@ pub(super) fn folded(value: &[u8]) -> Vec<Form> {
     }
     let cases = other_cases(value);
     for text in [value].into_iter().chain(cases.iter().map(|text| text.as_slice())) {
-        let [_, text] = view::remains(text);
-        if text.len() >= MIN_PART {
-            all.push(whole(text, FoundAs::Plain, Shared::default()));
+        // With something between its characters, an `x` has no escape before it.
+        for text in [view::remains(text)[1].clone(), view::remains(&spread(text, b"-"))[1].clone()]
+        {
+            if text.len() >= MIN_FOLDED {
+                all.push(whole(text, FoundAs::Plain, Shared::default()));
+            }
         }
     }
     all
+}
+
+/// What that view leaves too little of, in the ways of writing it that come of themselves.
+fn punctuated(value: &[u8]) -> Vec<Form> {
+    let value = value.trim_ascii_end();
+    if value.len() < MIN_PART || view::remains(value)[1].len() >= MIN_FOLDED {
+        return Vec::new();
+    }
+    let swapped = value.iter().map(|byte| match byte {
+        b'a'..=b'z' => byte.to_ascii_uppercase(),
+        other => other.to_ascii_lowercase(),
+    });
+    let mut all = vec![value.to_ascii_uppercase(), value.to_ascii_lowercase(), swapped.collect()];
+    all.extend(
+        [&b"-"[..], b",", b".", b":", b";", b"|", b"\",\"", b"','"]
+            .map(|between| spread(value, between)),
+    );
+    all.into_iter().map(|text| form(text, FoundAs::Plain)).collect()
+}
+
+/// With something between its bytes.
+fn spread(value: &[u8], between: &[u8]) -> Vec<u8> {
+    value.iter().map(std::slice::from_ref).collect::<Vec<_>>().join(between)
 }
 
 /// A value with letters beyond ASCII as upper case, lower case, and what becomes of upper case made lower (`ß` is `ss`

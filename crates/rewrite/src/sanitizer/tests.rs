@@ -36,6 +36,9 @@ fn the_four_forms_of_the_spec_have_their_markers() {
     assert_eq!(clean(&text(&BASE64.encode(VALUE))), "a [B] b");
     assert_eq!(clean(&text(&HEXLOWER.encode(VALUE))), "a [H] b");
     assert_eq!(clean(&text("s3cr3t%2FValue%2B42%3C%26%3E%22x")), "a [U] b");
+    // Each, however often it stands there.
+    let twice = [VALUE, b" ", HEXLOWER.encode(VALUE).as_bytes(), b" ", VALUE, VALUE].concat();
+    assert_eq!(clean(&twice), "[P] [H] [P][P]");
 }
 
 #[test]
@@ -313,6 +316,50 @@ fn a_large_part_is_found_and_its_rest_goes_with_it() {
     assert_eq!(clean(b"s3cr3t/"), "s3cr3t/");
 }
 
+/// Punctuation goes from a text that is folded, and `0x` and `\x`; what little is left of such a value is one all the same.
+#[test]
+fn a_value_of_punctuation_and_one_with_an_escape_in_it_are_found() {
+    for value in [
+        "aB3$x9Zq",
+        "P@ss-w0r!d",
+        "!(k[7]~{Q}*=+;:,",
+        "tok-ab0xCDEFGHIJ12345678",
+        "p\"w'd\\x$y`.z-1",
+    ] {
+        let characters: Vec<String> = value.chars().map(String::from).collect();
+        let swapped: String = value
+            .chars()
+            .map(|one| {
+                if one.is_lowercase() { one.to_ascii_uppercase() } else { one.to_ascii_lowercase() }
+            })
+            .collect();
+        let texts = [
+            value.to_uppercase(),
+            swapped,
+            characters.join("-"),
+            characters.join(","),
+            characters.join(" "),
+            format!("{characters:?}"),
+        ];
+        for text in texts {
+            let left = without(value.as_bytes(), format!("<{text}>").as_bytes());
+            assert!(left.len() <= 8, "{value}: {text}: {}", String::from_utf8_lossy(&left));
+        }
+    }
+}
+
+#[test]
+fn utf_16_of_any_text_and_bytes_that_were_taken_for_latin_are_found() {
+    let value = "пароль-ключ-日本-0123😀";
+    let wide: Vec<u8> = value.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    for text in [wide.clone(), HEXLOWER.encode(&wide).into(), BASE64.encode(&wide).into()] {
+        assert!(without(value.as_bytes(), &text).len() < 4, "{text:?}");
+    }
+    let bytes = b"k\xe9y-\xff\xfe-0123456789";
+    let text: String = bytes.iter().map(|byte| char::from(*byte)).collect();
+    assert_eq!(without(bytes, format!("<{text}>").as_bytes()), b"<\x01>");
+}
+
 #[test]
 fn the_longer_of_two_values_wins_and_markers_are_not_looked_at() {
     let sanitizer = Sanitizer::new([&b"abcd1234"[..], b"abcd1234EXTRA", b"REDACTED"]);
@@ -456,6 +503,28 @@ fn a_value_that_ends_as_it_begins_is_found_over_itself() {
 }
 
 proptest! {
+    /// Three fifths of a value, wherever they are in it.
+    #[test]
+    fn a_large_part_is_found_wherever_it_begins(
+        value in "[!-~]{14,200}",
+        begin in 0..=1000_usize,
+        more in 0..=1000_usize,
+        way in 0..3,
+    ) {
+        let length = value.len();
+        let least = (length * 3).div_ceil(5).max(8);
+        let begin = begin % (length - least + 1);
+        let end = begin + least + more % (length - least - begin + 1);
+        let part = &value[begin..end];
+        let text = match way {
+            0 => part.to_owned(),
+            1 => part.bytes().map(|byte| format!("%{byte:02x}")).collect::<Vec<_>>().concat(),
+            _ => part.chars().flat_map(|one| [one, ' ']).collect(),
+        };
+        let left = without(value.as_bytes(), format!("\u{1}\u{1}{text}\u{1}\u{1}").as_bytes());
+        prop_assert!(left.len() <= 5 + usize::from(way == 2), "{part}: {}", String::from_utf8_lossy(&left));
+    }
+
     #[test]
     fn what_is_wrapped_in_a_terminal_sequence_never_comes_out(
         pieces in vec(

@@ -72,6 +72,11 @@ const ATTEMPTS: &[(&str, &str, Fate)] = &[
     ),
     ("three fifths of it", "printf %s $V | cut -c1-30", Found),
     (
+        "all but its first and last characters",
+        "printf %s $V | cut -c3- | rev | cut -c3- | rev",
+        Found,
+    ),
+    (
         "from the environment of a program that it starts",
         "sh -c 'env; cat /proc/self/environ' | grep -c \"$V\"",
         Nothing,
