@@ -666,7 +666,7 @@ codes! {
         "The store can't be read or written.";
     /// A prompt is needed and there is no terminal.
     TerminalRequired = "terminal_required", "NL-E800", 400, Usage, Operator, false,
-        "run it in a terminal, or give the option named above",
+        "run it in a terminal; where an option is named above, that does as well",
         "Keyless needs to ask you something and has no terminal.";
     /// What the agent has done before keeps it from acting.
     ThreatTooHigh = "threat_too_high", "NL-E600", 403, Refused, Operator, false,

@@ -28,8 +28,8 @@ use self::{
     git::git_variables,
     hidden::Hidden,
     variables::{
-        add_key_ids, is_offered, leave_undeclared, placeholder, refuse_shared_variables,
-        refuse_variables_of_sessions, resolved, unnamed, variables,
+        add_key_ids, declared_in_vain, is_offered, leave_undeclared, placeholder,
+        refuse_shared_variables, refuse_variables_of_sessions, resolved, unnamed, variables,
     },
 };
 use crate::{
@@ -229,7 +229,8 @@ impl Broker {
         self.learn_grants(&chosen).await?;
         let values = Arc::clone(&self.tokens) as _;
         let broker = SessionBroker::new(values, self.log.clone(), agent("run", &id));
-        let broker = Arc::new(broker.asking(Arc::clone(&self.requests) as _, caution));
+        let requests = Arc::clone(&self.requests) as _;
+        let broker = Arc::new(broker.asking(requests, caution.clone()));
         let paths: Vec<SecretPath> = chosen.iter().map(|secret| secret.path.clone()).collect();
         let key = session_key()?;
         let mut secrets: Vec<SessionSecret> =
@@ -246,7 +247,10 @@ impl Broker {
             Wanted::These(paths) => paths.contains(path),
             _ => aliased.iter().any(|aliased| aliased.path == *path),
         };
-        let unnamed = unnamed(&chosen, asked_for, &variables, &key);
+        let mut unnamed = unnamed(&chosen, asked_for, &variables, &key);
+        if *wanted == Wanted::All {
+            unnamed.extend(declared_in_vain(&all, &chosen, &caution));
+        }
         secrets.extend(minted_slots(&secrets, &key)?);
         let of = |secret: &Secret| (secret.path.clone(), placeholder(secret, &key));
         let placeholders = chosen.iter().map(of).collect();

@@ -222,6 +222,10 @@ fn a_secret_without_a_variable_is_told() {
     assert!(errors.contains("has no variable") && errors.contains("--env NAME"), "{errors}");
     assert_eq!(run(&format!("@secret:{TOKEN}")).errors(), "");
     assert_eq!(world.agent(&["true"]).run().errors(), "", "of what was not named nobody asks");
+    // What a project declares, its runs are for, whatever variable it has in mind.
+    world.declares(format!("required = [{TOKEN:?}]\n[secret.{TOKEN:?}]\nenv_var = \"TOKEN\"\n"));
+    let errors = world.agent(&["true"]).run().errors();
+    assert_eq!(errors.matches("has no variable").count(), 1, "{errors}");
 }
 
 #[test]

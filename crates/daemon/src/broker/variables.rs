@@ -43,6 +43,23 @@ pub(super) fn unnamed(
     chosen.iter().filter(nowhere).map(|secret| secret.path.clone()).collect()
 }
 
+/// Those that the project declares, that name hosts, and of which a command that asks for none by name has nothing.
+pub(super) fn declared_in_vain<'a>(
+    all: &'a [Secret],
+    chosen: &'a [Secret],
+    caution: &'a Caution,
+) -> impl Iterator<Item = SecretPath> + 'a {
+    let in_vain = |secret: &&Secret| {
+        let Secret { path, metadata, .. } = secret;
+        caution.declares(path)
+            && metadata.egress.is_some()
+            && !metadata.honeypot
+            && !has_use(secret)
+            && chosen.iter().all(|one| one.path != *path)
+    };
+    all.iter().filter(in_vain).map(|secret| secret.path.clone())
+}
+
 /// Adds the placeholder of an AWS key's id, where programs look for it beside the key, unless something is there.
 /// `inherited` is what the command is left of its environment.
 pub(super) fn add_key_ids(

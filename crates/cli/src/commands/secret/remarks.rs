@@ -59,7 +59,7 @@ pub(super) fn remark(
     if !others.is_empty() {
         ui.warn(format!(
             "{} has the variable {name} too: a keyless run that names neither is refused, but in a project whose \
-             .keyless/secrets.toml declares secrets, and not both. keyless secret set {path} --env ANOTHER, or --env none",
+             .keyless/secrets.toml declares secrets, and not both. keyless secret set {path} --env ANOTHER gives it one of its own",
             others.join(", ")
         ));
     }
