@@ -96,9 +96,8 @@ pub(super) async fn seal(
     let body = body.map_err(|_| unreadable("it comes too slowly"))?;
     let body = body.map_err(|_| unreadable("it is too long or broke off"))?.to_bytes();
     let plain = plain(&parts.headers, &body)?;
-    let mut tokens = Vec::new();
     let is_token = |name: &str| parents.iter().any(|parent| seals(table, *parent, name));
-    find(&parts.headers, &plain, &is_token, &mut tokens)?;
+    let tokens = find(&parts.headers, &plain, &is_token)?;
     let values = tokens.iter().map(|(_, value)| value.as_slice());
     if !table.released().has_room(values, task.lane.engine.limits.minted_bytes) {
         let words =
@@ -213,34 +212,55 @@ fn plain(headers: &HeaderMap, body: &Bytes) -> Result<Zeroizing<Vec<u8>>, Error>
     Ok(plain)
 }
 
-/// The tokens of a JSON or form body, with the names of their members.
+/// A token, with the name of its member.
+type Token = (String, Zeroizing<Vec<u8>>);
+
+/// The tokens of a JSON or form body.
 fn find(
     headers: &HeaderMap,
     body: &[u8],
     is_token: &dyn Fn(&str) -> bool,
-    tokens: &mut Vec<(String, Zeroizing<Vec<u8>>)>,
-) -> Result<(), Error> {
+) -> Result<Vec<Token>, Error> {
+    let mut found = Found::default();
     if media_type(headers).starts_with(FORM) {
         for (name, value) in form_parameters(body) {
             let name = String::from_utf8_lossy(&name).into_owned();
             if is_token(&name) {
-                tokens.push((name, Zeroizing::new(value)));
+                found.tokens.push((name, Zeroizing::new(value)));
             }
         }
-        return Ok(());
+        return Ok(found.tokens);
     }
     let mut json = Deserializer::from_slice(body);
-    let read = Members { is_token, of: None, tokens }.deserialize(&mut json);
-    read.and_then(|()| json.end()).map_err(|_| unreadable("it is neither JSON nor a form"))
+    let read = Members { is_token, of: None, found: &mut found }.deserialize(&mut json);
+    read.and_then(|()| json.end()).map_err(|_| unreadable("it is neither JSON nor a form"))?;
+    if found.has_other {
+        return Err(unreadable("where one is to be stands a number, true or false"));
+    }
+    Ok(found.tokens)
 }
 
-/// Every member of a JSON text that is a token, at any depth. One that stands twice counts twice: of two readers each may
-/// take another.
+/// What a JSON text holds of tokens.
+#[derive(Default)]
+struct Found {
+    tokens: Vec<Token>,
+    /// A token, or a part of one, is no string: a placeholder can't stand there.
+    has_other: bool,
+}
+
+/// Every member of a JSON text that is a token, at any depth, with all that it holds. One that stands twice counts twice: of
+/// two readers each may take another.
 struct Members<'a> {
     is_token: &'a dyn Fn(&str) -> bool,
-    /// The token's member that this is the value of.
+    /// The token's member that this is in the value of.
     of: Option<&'a str>,
-    tokens: &'a mut Vec<(String, Zeroizing<Vec<u8>>)>,
+    found: &'a mut Found,
+}
+
+impl Members<'_> {
+    fn no_string(self) {
+        self.found.has_other |= self.of.is_some();
+    }
 }
 
 impl<'de> DeserializeSeed<'de> for Members<'_> {
@@ -260,24 +280,28 @@ impl<'de> Visitor<'de> for Members<'_> {
 
     fn visit_str<E>(self, text: &str) -> Result<(), E> {
         if let Some(name) = self.of.filter(|_| !text.is_empty()) {
-            self.tokens.push((name.to_owned(), Zeroizing::new(text.as_bytes().to_vec())));
+            self.found.tokens.push((name.to_owned(), Zeroizing::new(text.as_bytes().to_vec())));
         }
         Ok(())
     }
 
     fn visit_bool<E>(self, _: bool) -> Result<(), E> {
+        self.no_string();
         Ok(())
     }
 
     fn visit_i64<E>(self, _: i64) -> Result<(), E> {
+        self.no_string();
         Ok(())
     }
 
     fn visit_u64<E>(self, _: u64) -> Result<(), E> {
+        self.no_string();
         Ok(())
     }
 
     fn visit_f64<E>(self, _: f64) -> Result<(), E> {
+        self.no_string();
         Ok(())
     }
 
@@ -286,16 +310,16 @@ impl<'de> Visitor<'de> for Members<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
-        let Self { is_token, of, tokens } = self;
-        while items.next_element_seed(Members { is_token, of, tokens: &mut *tokens })?.is_some() {}
+        let Self { is_token, of, found } = self;
+        while items.next_element_seed(Members { is_token, of, found: &mut *found })?.is_some() {}
         Ok(())
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<(), A::Error> {
-        let Self { is_token, tokens, .. } = self;
+        let Self { is_token, of, found } = self;
         while let Some(name) = members.next_key::<String>()? {
-            let of = is_token(&name).then_some(&*name);
-            members.next_value_seed(Members { is_token, of, tokens: &mut *tokens })?;
+            let of = if is_token(&name) { Some(&*name) } else { of };
+            members.next_value_seed(Members { is_token, of, found: &mut *found })?;
         }
         Ok(())
     }
@@ -311,10 +335,9 @@ mod tests {
     use super::*;
 
     fn found(body: &str) -> Result<Vec<(String, String)>, Code> {
-        let mut tokens = Vec::new();
         let is_token = |name: &str| name == "access_token";
-        find(&HeaderMap::new(), body.as_bytes(), &is_token, &mut tokens)
-            .map_err(|error| error.code())?;
+        let tokens =
+            find(&HeaderMap::new(), body.as_bytes(), &is_token).map_err(|error| error.code())?;
         let text = |value: Zeroizing<Vec<u8>>| String::from_utf8(value.to_vec()).unwrap();
         Ok(tokens.into_iter().map(|(name, value)| (name, text(value))).collect())
     }
@@ -333,12 +356,21 @@ mod tests {
         assert_eq!(found(r#"{"access_token":"a","access_token":null}"#), of(&["a"]));
         assert_eq!(found(r#"[{"in":{"access\u005ftoken":"a"}},1.5,-1,true,null,""]"#), of(&["a"]));
         assert_eq!(
-            found(r#"{"access_token":["a",{"access_token":"b","c":"d"}]}"#),
-            of(&["a", "b"])
+            found(r#"{"access_token":["a",{"access_token":"b","c":"d"},[["e"]]],"f":"g"}"#),
+            of(&["a", "b", "d", "e"])
         );
+        assert_eq!(found(r#"{"access_token":{"value":"a","b":[null]}}"#), of(&["a"]));
         assert_eq!(found(r#"{"access_token":"","other":"b"}"#), of(&[]));
         for odd in ["", "a=b", r#"{"access_token":"a"} {}"#, r#"{"access_token":"a""#] {
             assert_eq!(found(odd), Err(Code::TokenUnavailable), "{odd}");
+        }
+    }
+
+    #[test]
+    fn a_token_that_is_no_string_is_refused() {
+        for value in ["12345678", "-1", "1e40", "true", "false", "[1]", r#"{"value":1}"#] {
+            let odd = format!(r#"{{"expires_in":1,"access_token":{value}}}"#);
+            assert_eq!(found(&odd), Err(Code::TokenUnavailable), "{odd}");
         }
     }
 }

@@ -61,7 +61,12 @@ fn minting(limits: Limits, gate: &Gate) -> Scene {
                 return reply(StatusCode::OK, token);
             }
             gate.pass().await;
-            let mut answer = reply(StatusCode::OK, format!(r#"{{"access_token":"{token}"}}"#));
+            let value = match &*number {
+                "inside" => format!(r#"[{{"value":"{token}"}}]"#),
+                "digits" => "73519024688135790".to_owned(),
+                _ => format!(r#""{token}""#),
+            };
+            let mut answer = reply(StatusCode::OK, format!(r#"{{"access_token":{value}}}"#));
             if number.starts_with("page") {
                 *answer.body_mut() = reply(StatusCode::OK, "<a page>").into_body();
                 let html = HeaderValue::from_static("text/html; charset=utf-8");
@@ -97,6 +102,17 @@ fn has_kept_one(scene: &Scene) -> bool {
 fn assert_scrubbed(scene: &Scene) {
     let shown = scene.curl(&["https://allowed.test/shown?1"]);
     assert!(shown.status == 200 && shown.body.contains(&scene.placeholder), "{}", shown.body);
+}
+
+#[test]
+fn a_token_is_sealed_inside_an_object_and_refused_as_a_number() {
+    let scene = minting(Limits::default(), &Gate::open());
+    let inside = scene.curl(&["-X", "POST", "https://allowed.test/token?inside"]);
+    let whole = format!(r#"{{"access_token":[{{"value":"{}"}}]}}"#, scene.placeholder);
+    assert_eq!((inside.status, inside.body.trim_end()), (200, &*whole));
+    let digits = scene.curl(&["-X", "POST", "https://allowed.test/token?digits"]);
+    assert!(digits.status == 502 && !digits.body.contains("73519"), "{}", digits.body);
+    assert!(digits.body.contains(r#""code":"token_unavailable""#), "{}", digits.body);
 }
 
 /// Some servers take the method or the path of a header.
