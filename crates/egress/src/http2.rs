@@ -7,6 +7,7 @@ mod alive;
 mod client;
 mod incoming;
 mod keep;
+mod overdue;
 mod pipe;
 mod server;
 mod tunnel;

@@ -32,10 +32,10 @@ pub struct Limits {
     pub head_bytes: usize,
     /// A request head's fields. Default, and the most over HTTP/1: 100, as Apache and gunicorn have it.
     pub head_fields: usize,
-    /// From a head's first byte to its last; also TLS handshakes with clients, and the time until
+    /// From a head's first byte to its last, a trailer block's too over HTTP/2; also TLS handshakes with clients, and the time until
     /// a connection to an intercepted host says what it speaks. Default: 30 s.
     pub head_time: Duration,
-    /// How long a kept connection may wait for its next request. Default: 5 min.
+    /// How long a kept connection may wait for its next request, over HTTP/2 one without any stream. Default: 5 min.
     pub idle_time: Duration,
     /// The whole preamble. Default: 10 s.
     pub preamble_time: Duration,

@@ -84,7 +84,10 @@ pub(super) async fn serve_lane2(lane: Arc<Lane>, stream: AnyStream, limits: &Lim
         let lane = Arc::clone(&lane);
         async move { lane.answer(request.map(Incoming::Http2), Via::Http2(hints)).await }.boxed()
     });
-    Box::pin(serving).await;
+    if let Err(error) = Box::pin(serving).await {
+        let subject = lane.authority().map(Subject::of_connection).unwrap_or_default();
+        refusal::log(&lane.session, &subject, &error);
+    }
 }
 
 fn refused_head(lane: &Lane, error: &keyless_core::Error) -> Response<AnswerBody> {

@@ -16,6 +16,7 @@ use h2::{
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body::Body as _;
 use jiff::{Timestamp, fmt::rfc2822::DateTimePrinter};
+use keyless_core::{Code, Error};
 use parking_lot::Mutex;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -25,7 +26,9 @@ use tokio::{
 use super::{
     Incoming, Outgoing,
     alive::{Heard, KeepAlive, Patience},
-    fit, pipe, said_length, say_length,
+    fit,
+    overdue::{Late, Watched},
+    pipe, said_length, say_length,
 };
 use crate::Limits;
 
@@ -37,6 +40,8 @@ const SEND_BUFFER: usize = 256 << 10;
 /// A client that vanished without a word holds nothing for longer than this.
 const PATIENCE: Patience =
     Patience { silence: Duration::from_mins(1), answer: Duration::from_secs(20) };
+/// How long a client is given to be told that it took too long.
+const FAREWELL: Duration = Duration::from_secs(1);
 /// What one request may get of interim answers: nothing holds them back, and they are hints.
 const MAX_INTERIM: usize = 64 << 10;
 
@@ -57,25 +62,42 @@ struct Way {
 }
 
 /// Serves the requests of one connection by `answer`, until it ends. One that doesn't begin as HTTP/2 does within the time
-/// of a head is closed: before that nobody can be asked whether they are there.
+/// of a head is closed: before that nobody can be asked whether they are there. An error is about a head that took too long.
 pub(crate) async fn serve(
     stream: impl AsyncRead + AsyncWrite + Unpin,
     limits: &Limits,
     answer: impl Fn(Request<Incoming>, Hints) -> Answering,
-) {
+) -> Result<(), Error> {
     let (stream, signs) = Heard::new(stream);
+    let (stream, mut overdue) = Watched::new(stream, limits);
     let begun = timeout(limits.head_time, builder(limits).handshake(stream)).await;
-    let Ok(Ok(mut connection)) = begun else { return };
+    let Ok(Ok(mut connection)) = begun else { return Ok(()) };
     let pings = connection.ping_pong().expect("nobody has taken it");
     let mut alive = KeepAlive::new(pings, signs, PATIENCE);
+    let mut is_ending = false;
     loop {
-        let accepted = poll_fn(|cx| match connection.poll_accept(cx) {
-            Poll::Pending => alive.poll_silent(cx, true).map(|()| None),
-            accepted @ Poll::Ready(_) => accepted,
+        let next = poll_fn(|cx| match connection.poll_accept(cx) {
+            Poll::Pending if alive.poll_silent(cx, true).is_ready() => Poll::Ready(Ok(None)),
+            Poll::Pending => overdue.poll_late(cx, connection.has_streams()).map(Err),
+            Poll::Ready(accepted) => Poll::Ready(Ok(accepted)),
         });
-        // Errors are about a client that is gone, or one that is told so by now.
-        let Some(Ok((request, respond))) = accepted.await else { return };
-        take(request, respond, &answer);
+        match next.await {
+            Ok(Some(Ok((request, respond)))) => take(request, respond, &answer),
+            Err(Late::Head) => {
+                connection.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
+                let closed = poll_fn(|cx| connection.poll_closed(cx));
+                // Who reads nothing either is not waited for.
+                let _ = timeout(FAREWELL, closed).await;
+                return Err(Code::HeadTimeout.into());
+            }
+            Err(Late::Request) if !is_ending => {
+                is_ending = true;
+                overdue.hurry(PATIENCE.answer.min(limits.idle_time));
+                connection.graceful_shutdown();
+            }
+            // Errors are about a client that is gone, or one that is told so by now.
+            Ok(None | Some(Err(_))) | Err(Late::Request) => return Ok(()),
+        }
     }
 }
 

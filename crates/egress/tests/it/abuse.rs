@@ -177,6 +177,77 @@ fn floods_that_ask_for_answers_hold_no_memory() {
     }
 }
 
+/// A second for a head, and one for the next request.
+fn impatient() -> EngineConfig {
+    let second = Duration::from_secs(1);
+    let limits = Limits { head_time: second, idle_time: second, ..Limits::default() };
+    EngineConfig { limits, ..EngineConfig::default() }
+}
+
+/// The error code of the GOAWAY by which a client that goes on with `dripped` is ended.
+fn goaway_after_drips(scene: &Scene, begun: &[u8], dripped: &[u8]) -> Option<u32> {
+    let mut stream = scene.tls(ALLOWED, &[b"h2"]);
+    stream.sock.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+    stream.write_all(&[&preface()[..], begun].concat()).unwrap();
+    let (mut answers, start) = (Vec::new(), Instant::now());
+    while goaway_in(&answers).is_none() && start.elapsed() < PATIENCE {
+        if stream.write_all(dripped).and_then(|()| stream.flush()).is_err() {
+            break;
+        }
+        // "Nothing more for now" is an error too.
+        let _ = stream.read_to_end(&mut answers);
+    }
+    goaway_in(&answers)
+}
+
+/// As over HTTP/1: what is dripped keeps a connection, and may not keep it for good.
+#[test]
+fn a_head_that_drips_over_http2_is_ended_in_time() {
+    let more = frame(CONTINUATION, 0, 1, &[0, 1, b'a', 1, b'b']);
+    let mut half = frame(HEADERS, 4, 1, &[0; 200]);
+    half.truncate(12);
+    for (begun, dripped) in
+        [(frame(HEADERS, 0, 1, &request_fields()), &more[..]), (half, &[0]), (vec![0], &[])]
+    {
+        let scene = Scene::of(Setting { config: impatient(), ..Setting::default() });
+        let code = goaway_after_drips(&scene, &begun, dripped);
+        assert_eq!(code, Some(ENHANCE_YOUR_CALM), "{begun:?}");
+        scene.assert_refused(&[Code::HeadTimeout]);
+        let logged = scene.broker.events.lock()[0].authority.clone();
+        assert_eq!(logged.map(|it| it.to_string()).as_deref(), Some("allowed.test:443"));
+        assert!(scene.allowed.requests().is_empty());
+    }
+}
+
+#[test]
+fn a_connection_that_only_pings_is_told_to_go_away() {
+    let scene = Scene::of(Setting { config: impatient(), ..Setting::default() });
+    let ping = frame(PING, 0, 0, &[0; 8]);
+    assert_eq!(goaway_after_drips(&scene, &[], &ping), Some(0));
+    scene.assert_refused(&[]);
+}
+
+/// Events, calls of gRPC and WebSockets may be silent for hours.
+#[test]
+fn an_open_stream_outlives_the_time_of_an_idle_connection() {
+    let ca = TestCa::new();
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 12\r\n\r\n";
+    let script = Script::new([
+        Step::ReadHead,
+        Step::Pause(Duration::from_secs(3)),
+        Step::Send(format!("{head}before").into()),
+        Step::Pause(Duration::from_secs(3)),
+        Step::Send("-after".into()),
+    ]);
+    let scene = Scene::of(Setting {
+        allowed: OriginOptions::tls(&ca, &[ALLOWED]).script(script).alpn(Alpn::Http1),
+        config: impatient(),
+        ..Setting::with(ca)
+    });
+    let answer = scene.curl(&["--http2", "https://allowed.test/"]);
+    assert_eq!((answer.status, answer.body.as_str()), (200, "before-after"));
+}
+
 /// What a key signs is read whole. Each body may be 16 MiB, and all of them have one room.
 #[test]
 fn slow_uploads_that_are_read_whole_share_one_room() {
