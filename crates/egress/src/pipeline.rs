@@ -135,7 +135,11 @@ impl Lane {
         via: Via,
         minting: Minting,
     ) -> Response<AnswerBody> {
-        let subject = Subject { request: Some(said_of(&request)), ..Subject::default() };
+        // What is refused before the destination is settled names it all the same.
+        let named = || agreement::agree(&request, &self.bound).ok().map(|agreed| agreed.authority);
+        let authority = self.authority().cloned().or_else(named);
+        let request_said = Some(said_of(&request));
+        let subject = Subject { authority, request: request_said, ..Subject::default() };
         let mut subject = Arc::new(subject);
         let answer = answer_form(&request);
         let tried = AssertUnwindSafe(self.try_answer(request, via, &mut subject, minting));
@@ -166,7 +170,9 @@ impl Lane {
         self.session.quota().spend_request()?;
         self.check_head(&request)?;
         let Agreed { scheme, authority } = agreement::agree(&request, &self.bound)?;
-        Arc::make_mut(subject).authority = Some(authority.clone());
+        if subject.authority.as_ref() != Some(&authority) {
+            Arc::make_mut(subject).authority = Some(authority.clone());
+        }
         let request = self.judge_cleartext(scheme, &authority, subject, request)?;
         let (pinned, as_of) = self.pin(scheme, &authority, subject).await?;
         let table = self.session.table();

@@ -1,9 +1,13 @@
 use std::io::Write as _;
 
+use http::Request;
 use keyless_core::{Authority, Code, Destination};
-use keyless_egress::{EgressPolicy, EngineConfig};
+use keyless_egress::{Allowance, EgressPolicy, EngineConfig};
 
-use crate::scene::{ALLOWED, Answer, Scene, Setting, read_rest};
+use crate::{
+    scene::{ALLOWED, Answer, Scene, Setting, read_rest},
+    streams,
+};
 
 #[test]
 fn internal_addresses_are_refused_in_every_spelling() {
@@ -138,6 +142,48 @@ fn one_authority_or_none() {
     }
     let answer = scene.curl(&["--http2", "-H", "host: other.test", "https://allowed.test/"]);
     assert_eq!(answer.status, 421);
+    scene.assert_refused(&[Code::AuthorityMismatch; 4]);
+    assert_all_name_the_host(&scene);
+}
+
+/// What is refused before a destination is agreed upon is logged with the one that the connection, or the URL, is for.
+#[test]
+fn every_refused_request_is_logged_with_its_host() {
+    let scene = Scene::new();
+    scene.runtime.block_on(async {
+        let stream = streams::tls(&scene).await;
+        let (requests, connection) = h2::client::handshake(stream).await.unwrap();
+        tokio::spawn(connection);
+        let get = Request::get("https://allowed.test/status/204").body(()).unwrap();
+        let mut requests = requests.ready().await.unwrap();
+        // By its answer the client knows the server's settings, which allow what follows.
+        let (answer, _) = requests.send_request(get, true).unwrap();
+        assert_eq!(answer.await.unwrap().status(), 204);
+        let udp = h2::ext::Protocol::from_static("connect-udp");
+        for (protocol, status) in [(None, 400), (Some(udp), 403)] {
+            let mut open = Request::connect("https://allowed.test/").body(()).unwrap();
+            protocol.map(|protocol| open.extensions_mut().insert(protocol));
+            let (answer, _stream) = requests.send_request(open, false).unwrap();
+            assert_eq!(answer.await.unwrap().status(), status);
+        }
+    });
+    scene.reload(|config| {
+        config.allowance = Allowance { requests_per_minute: Some(0), bytes_per_hour: None };
+    });
+    for url in ["https://allowed.test/", "http://allowed.test/"] {
+        assert_eq!(scene.curl(&[url]).refusal(), Some("quota_exceeded"));
+    }
+    let codes = [Code::BadRequest, Code::UpgradeRefused, Code::QuotaExceeded, Code::QuotaExceeded];
+    scene.assert_refused(&codes);
+    assert_all_name_the_host(&scene);
+}
+
+#[track_caller]
+fn assert_all_name_the_host(scene: &Scene) {
+    for event in &*scene.broker.events.lock() {
+        let host = event.authority.as_ref().map(|authority| authority.host.to_string());
+        assert_eq!(host.as_deref(), Some(ALLOWED), "{event:?}");
+    }
 }
 
 #[test]
