@@ -324,6 +324,7 @@ impl Fleet {
         }
         let cut = engine.in_flight();
         self.notes.write(Note::Drained { cut });
+        engine.end_drain();
         self.sockets.clear();
         if cut == 0 {
             // The last bytes of an answer may still be on their way to a client.

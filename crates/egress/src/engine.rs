@@ -105,6 +105,7 @@ pub struct Engine {
     sessions: RwLock<HashMap<String, Arc<Session>>>,
     pub(crate) strangers: Strangers,
     draining: AtomicBool,
+    drain_ended: AtomicBool,
     in_flight: AtomicUsize,
     landed: Notify,
     /// Closes what was idle for too long, for all doors: there from the first that serves on.
@@ -133,6 +134,7 @@ impl Engine {
             sessions: RwLock::default(),
             strangers: Strangers::new(),
             draining: AtomicBool::new(false),
+            drain_ended: AtomicBool::new(false),
             in_flight: AtomicUsize::new(0),
             landed: Notify::new(),
             sweeper: Mutex::default(),
@@ -152,7 +154,7 @@ impl Engine {
         let id = session.id().to_owned();
         let before = self.sessions.write().insert(id.clone(), Arc::clone(&session));
         if let Some(before) = before {
-            before.end();
+            before.end(Code::SessionEnded);
             self.pool.forget(&id);
         }
         Ok(session)
@@ -173,7 +175,8 @@ impl Engine {
     pub fn close(&self, id: &str) {
         let session = self.sessions.write().remove(id);
         if let Some(session) = session {
-            session.end();
+            let is_last = self.drain_ended.load(Ordering::SeqCst);
+            session.end(if is_last { Code::Draining } else { Code::SessionEnded });
             self.pool.forget(id);
         }
     }
@@ -218,6 +221,12 @@ impl Engine {
     /// From here on, whatever would begin is refused with [`Code::Draining`].
     pub fn drain(&self) {
         self.draining.store(true, Ordering::SeqCst);
+    }
+
+    /// The time of the drain is over: who is cut with a session that is closed from here on hears [`Code::Draining`], which
+    /// another proxy may serve, and not that the session was ended.
+    pub fn end_drain(&self) {
+        self.drain_ended.store(true, Ordering::SeqCst);
     }
 
     /// Done when nothing is under way any more.

@@ -79,7 +79,8 @@ impl Secrets {
 /// How far a session has come.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Life {
-    ended: bool,
+    /// Why everything is refused, once it has ended.
+    ended: Option<Code>,
     /// Counts what may end things that are open: its end, other secrets, another reach.
     pub(crate) version: u64,
 }
@@ -159,17 +160,18 @@ impl Session {
     }
 
     pub(crate) fn check_open(&self) -> Result<(), Error> {
-        if self.life.borrow().ended { Err(Code::SessionEnded.into()) } else { Ok(()) }
+        self.life.borrow().ended.map_or(Ok(()), |why| Err(why.into()))
     }
 
     /// Resolves when the session has ended.
     pub(crate) async fn ended(&self) {
         // The sender lives in `self`, so waiting can't fail.
-        let _ = self.life.subscribe().wait_for(|life| life.ended).await;
+        let _ = self.life.subscribe().wait_for(|life| life.ended.is_some()).await;
     }
 
-    pub(crate) fn end(&self) {
-        self.life.send_modify(|life| *life = Life { ended: true, version: life.version + 1 });
+    /// Ends it; `why` is what is told of it from here on.
+    pub(crate) fn end(&self, why: Code) {
+        self.life.send_modify(|life| *life = Life { ended: Some(why), version: life.version + 1 });
     }
 
     /// Something changed by which open connections have to be judged again.

@@ -448,6 +448,22 @@ fn a_drain_has_an_end() {
     assert!(code.is_some_and(|code| code != 0), "{code:?}");
 }
 
+/// Its client may ask another sidecar; nothing is wrong with its session.
+#[test]
+fn what_waits_at_the_end_of_a_drain_is_told_to_come_again() {
+    let mut world = World::empty();
+    let silent = Handler::new(|_| std::future::pending());
+    let origin = world.origin_of(ALLOWED, silent);
+    let mut sidecar = started(&world, &["--drain", "1s"]);
+    let waiting = curl(&sidecar, &["-i", "https://api.allowed.test/"]);
+    wait_until("it is asked", || !origin.requests().is_empty());
+    sidecar.process.signal(Signal::TERM);
+    assert_eq!(sidecar.process.wait().code(), Some(0));
+    let output = waiting.wait_with_output().unwrap();
+    let answer = String::from_utf8(output.stdout).unwrap();
+    assert!(answer.contains(" 503") && answer.contains("x-keyless-refused: draining"), "{answer}");
+}
+
 #[test]
 fn a_quota_of_the_operator_holds() {
     let mut world = World::empty();

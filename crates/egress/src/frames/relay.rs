@@ -3,7 +3,7 @@
 use std::{future::poll_fn, time::Duration};
 
 use bytes::{Bytes, BytesMut};
-use keyless_core::Error;
+use keyless_core::{Code, Error};
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
     sync::Mutex,
@@ -18,8 +18,10 @@ use crate::{passage::Change, refusal, swap::MAX_WHOLE as PIECE};
 
 /// What is read at once of a message that passes as it is.
 const READ: usize = 16 << 10;
-/// 1008, policy violation (RFC 6455, section 7.4.1).
-const POLICY: [u8; 2] = 1008_u16.to_be_bytes();
+/// Policy violation (RFC 6455, section 7.4.1).
+const POLICY: u16 = 1008;
+/// Going away: another connection may go on (the same).
+const GOING_AWAY: u16 = 1001;
 /// How long a Close may wait for a peer that doesn't read.
 const FAREWELL: Duration = Duration::from_secs(1);
 /// How long a Close may wait for the other side's own, once nothing more follows it.
@@ -62,7 +64,8 @@ impl<W: AsyncWrite + Unpin> Line<W> {
     /// Says to its side that it is over, and why. Best effort: it may be gone already.
     async fn close(&mut self, error: &Error, masked: bool) {
         if !self.within {
-            let reason = [&POLICY, error.code().as_str().as_bytes()].concat();
+            let code = if error.code() == Code::Draining { GOING_AWAY } else { POLICY };
+            let reason = [&code.to_be_bytes(), error.code().as_str().as_bytes()].concat();
             // The mask hides nothing here: the reason is ours.
             let mask = masked.then_some([0; 4]);
             let mut bytes = Vec::new();

@@ -38,7 +38,7 @@ impl Hold {
             biased;
             done = &mut work => done,
             error = &mut self.withdrawn => {
-                if error.code() != Code::SessionEnded {
+                if !matches!(error.code(), Code::Draining | Code::SessionEnded) {
                     self.minting.read_out(work).await;
                 }
                 Err(error.into())

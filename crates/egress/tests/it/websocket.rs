@@ -229,6 +229,19 @@ fn a_session_that_ends_cuts_its_websockets() {
     assert_eq!(close, [&[0x88, 15, 0x03, 0xf0][..], b"session_ended"].concat());
 }
 
+/// 1001: what it was about may go on over another connection.
+#[test]
+fn the_end_of_a_drain_says_that_it_goes_away() {
+    let scene = Scene::new();
+    let mut stream = opened(&scene);
+    scene.engine.drain();
+    scene.engine.end_drain();
+    scene.engine.close(scene.session.id());
+    let mut close = Vec::new();
+    let _ = stream.read_to_end(&mut close);
+    assert_eq!(close, [&[0x88, 10, 0x03, 0xe9][..], b"draining"].concat());
+}
+
 /// A Close would stand in the middle of the frame.
 #[test]
 fn a_session_that_ends_within_a_frame_just_cuts() {

@@ -11,7 +11,7 @@ use std::{
 use data_encoding::BASE64;
 use keyless_core::Code;
 use keyless_egress::{Allowance, EgressPolicy};
-use keyless_testkit::OriginOptions;
+use keyless_testkit::{Alpn, OriginOptions, Script, Step, TestCa};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 
 use crate::scene::{ALLOWED, Answer, PATIENCE, Scene, Setting, comes_true, read_head};
@@ -207,6 +207,28 @@ fn a_drain_lets_end_what_is_under_way() {
     let mut whole = [0; 50];
     slow.read_exact(&mut whole).unwrap();
     scene.runtime.block_on(scene.engine.drained());
+}
+
+/// Another proxy may serve what is cut at a drain's end; a session that was ended is so everywhere.
+#[test]
+fn what_a_drain_cuts_is_told_apart_from_a_session_that_was_ended() {
+    for (is_over, status, told) in [(true, 503, "draining"), (false, 403, "session_ended")] {
+        let ca = TestCa::new();
+        let silent = Script::new([Step::ReadHead, Step::ReadToEnd]);
+        let allowed = OriginOptions::tls(&ca, &[ALLOWED]).script(silent).alpn(Alpn::Http1);
+        let scene = Scene::of(Setting { allowed, ..Setting::with(ca) });
+        let answer = thread::scope(|scope| {
+            let asking = scope.spawn(|| scene.curl(&["https://allowed.test/"]));
+            assert!(comes_true(|| !scene.allowed.everything_received().is_empty()));
+            scene.engine.drain();
+            if is_over {
+                scene.engine.end_drain();
+            }
+            scene.engine.close(scene.session.id());
+            asking.join().unwrap()
+        });
+        assert_eq!((answer.status, answer.refusal()), (status, Some(told)), "{}", answer.body);
+    }
 }
 
 #[test]
