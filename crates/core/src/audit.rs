@@ -300,10 +300,10 @@ pub struct Detail {
     /// Bytes of the body to the destination.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes_sent: Option<u64>,
-    /// Milliseconds from the head to the last byte.
+    /// Milliseconds from the head to the last byte, or to the refusal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
-    /// The upstream's status.
+    /// The upstream's status, or the refusal's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
     /// Which request to a person it is about: all of what its name shows the first part of.

@@ -58,14 +58,14 @@ pub struct RequestNote {
     pub method: Option<String>,
     /// The path without its query, as the agent sent it.
     pub path: Option<String>,
-    /// The destination's status.
+    /// The destination's status, or the refusal's.
     pub status: Option<u16>,
     /// Bytes from the agent.
-    pub sent: u64,
+    pub sent: Option<u64>,
     /// Bytes to the agent.
-    pub received: u64,
-    /// From the head to the last byte.
-    pub milliseconds: u64,
+    pub received: Option<u64>,
+    /// From the head to the last byte, or to the refusal.
+    pub milliseconds: Option<u64>,
 }
 
 /// Where notes go. Cheap to clone.

@@ -32,12 +32,12 @@ use keyless_store::AuditLog;
 use tokio::time::{sleep, timeout};
 use uuid::Uuid;
 
-pub(crate) use self::outgoing::Outgoing;
 use self::{
     deciding::deciding_setting,
     leases::{Epoch, Lease, Leases},
     under_way::{UnderWay, note_once, redacted_count, redacted_forms},
 };
+pub(crate) use self::{outgoing::Outgoing, under_way::milliseconds};
 use crate::{
     approvals::{NobodyToAsk, UseGate, WantedUse, approved_by},
     caution::Caution,
@@ -468,8 +468,20 @@ impl Broker for SessionBroker {
         };
         let rule = rule.map(str::to_owned);
         let secrets_named = event.named;
-        draft.detail =
-            Detail { method, path, note, kind, rule, secrets_named, ..Detail::default() };
+        let so_far = event.so_far;
+        draft.detail = Detail {
+            bytes_received: so_far.map(|so_far| so_far.received),
+            bytes_sent: so_far.map(|so_far| so_far.sent),
+            duration_ms: so_far.map(|so_far| milliseconds(so_far.took)),
+            kind,
+            method,
+            note,
+            path,
+            rule,
+            secrets_named,
+            status: so_far.and_then(|so_far| so_far.status),
+            ..Detail::default()
+        };
         self.log.append_soon(draft)
     }
 

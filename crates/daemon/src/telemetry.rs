@@ -8,6 +8,7 @@ use keyless_egress::{Event, Finished};
 use crate::{
     metrics::Metrics,
     notes::{Note, Notes, RequestNote},
+    session_broker::milliseconds,
     traces::Traces,
 };
 
@@ -37,9 +38,9 @@ impl Telemetry {
             method,
             path,
             status: finished.status,
-            sent: finished.sent,
-            received: finished.received,
-            milliseconds: u64::try_from(finished.took.as_millis()).unwrap_or(u64::MAX),
+            sent: Some(finished.sent),
+            received: Some(finished.received),
+            milliseconds: Some(milliseconds(finished.took)),
         }));
     }
 
@@ -60,7 +61,10 @@ impl Telemetry {
             authority: event.authority.as_ref().map(ToString::to_string),
             method,
             path,
-            ..RequestNote::default()
+            status: event.so_far.and_then(|so_far| so_far.status),
+            sent: event.so_far.map(|so_far| so_far.sent),
+            received: event.so_far.map(|so_far| so_far.received),
+            milliseconds: event.so_far.map(|so_far| milliseconds(so_far.took)),
         };
         let error = Error::with(code, event.note.clone());
         self.notes.write(Note::Refused { request: &request, error: &error });

@@ -15,7 +15,7 @@ use std::{
 };
 
 use keyless_core::{Authority, Code, Error, Scheme};
-use keyless_egress::{Client, ClientRequest, Event, Finished, Whose};
+use keyless_egress::{Client, ClientRequest, Event, Finished, SoFar, Whose};
 use prost::Message as _;
 use tokio::{
     sync::{mpsc, oneshot},
@@ -110,8 +110,15 @@ impl Traces {
     /// Something was refused, or failed.
     pub(crate) fn refused(&self, session: &str, event: &Event, code: Code) {
         // Beside the span of a request that had begun.
-        let Some(mut span) = span(&event.correlation_id, 1, Duration::ZERO) else { return };
+        let took = event.so_far.map_or(Duration::ZERO, |so_far| so_far.took);
+        let Some(mut span) = span(&event.correlation_id, 1, took) else { return };
         describe(&mut span, session, event.authority.as_ref(), event.request.as_ref());
+        if let Some(SoFar { status, sent, received, .. }) = event.so_far {
+            let status = status.map(|status| number("http.response.status_code", status.into()));
+            span.attributes.extend(status);
+            span.attributes.push(number("http.request.body.size", sent));
+            span.attributes.push(number("http.response.body.size", received));
+        }
         span.attributes.push(attribute("error.type", code.as_str()));
         span.fail();
         self.queue(span);

@@ -15,7 +15,7 @@ use keyless_core::{Code, Error};
 use crate::{
     Session,
     engine::Flight,
-    ports::{Finished, Incident},
+    ports::{Finished, Incident, SoFar},
     refusal::{self, Subject},
     scrub::Taken,
 };
@@ -72,12 +72,32 @@ impl Account {
         Arc::clone(&self.taken)
     }
 
-    /// A body of it was refused on its way.
+    /// A body of it, or a tunnel, was refused on its way.
     pub(crate) fn refused(&self, error: &Error) {
         // That the session has ended is on record already.
-        if error.code() != Code::SessionEnded {
-            refusal::log(&self.session, self.subject(), error);
+        if !matches!(error.code(), Code::Draining | Code::SessionEnded) {
+            refusal::log_so_far(&self.session, self.subject(), error, self.so_far(error));
         }
+    }
+
+    /// What it has come to, if it is refused now.
+    fn so_far(&self, error: &Error) -> SoFar {
+        // A body that is refused before there is an answer is answered so.
+        let status = match self.status.load(Ordering::Relaxed) {
+            0 => self.subject().request.as_ref().map(|_| error.code().http_status()),
+            status => Some(status),
+        };
+        SoFar {
+            status,
+            sent: self.sent(),
+            received: self.received.load(Ordering::Relaxed),
+            took: self.began.elapsed(),
+        }
+    }
+
+    /// Bytes that went to the destination.
+    pub(crate) fn sent(&self) -> u64 {
+        self.sent.load(Ordering::Relaxed)
     }
 
     /// Some bytes have passed. An error when no more may.

@@ -44,7 +44,6 @@ pub(crate) async fn carry<A, B>(
     A: AsyncRead + AsyncWrite + Unpin,
     B: AsyncRead + AsyncWrite,
 {
-    let session = Arc::clone(&ground.session);
     let scrub = MessageScrub::new(&ground.table, account.taken());
     let (from_client, to_client) = split(Metered::new(client, Arc::clone(&account)));
     let (from_upstream, to_upstream) = split(upstream);
@@ -68,7 +67,7 @@ pub(crate) async fn carry<A, B>(
             Some(error)
         }
     };
-    tunnel::log_end(&session, account.subject(), end);
+    tunnel::log_end(&account, end);
 }
 
 /// Which side a frame comes from, and so whether it is masked (RFC 6455, section 5.1).

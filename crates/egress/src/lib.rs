@@ -70,6 +70,7 @@ pub use crate::oauth::{TokenReply, TokenRequest};
 /// What the broker implements.
 pub use crate::ports::{
     Broker, Event, Finished, Incident, Kept, Minted, Recording, Redacted, Released, RequestInfo,
+    SoFar,
 };
 /// How much one session may ask for.
 pub use crate::quota::Allowance;

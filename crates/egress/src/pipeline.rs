@@ -20,6 +20,7 @@ mod websocket;
 use std::{
     panic::AssertUnwindSafe,
     sync::{Arc, Weak},
+    time::Instant,
 };
 
 use bytes::Bytes;
@@ -141,18 +142,20 @@ impl Lane {
         let request_said = Some(said_of(&request));
         let subject = Subject { authority, request: request_said, ..Subject::default() };
         let mut subject = Arc::new(subject);
-        let answer = answer_form(&request);
+        let (answer, began) = (answer_form(&request), Instant::now());
         let tried = AssertUnwindSafe(self.try_answer(request, via, &mut subject, minting));
-        let Refused { error, logged } = match tried.catch_unwind().await {
+        let Refused { error, logged, sent } = match tried.catch_unwind().await {
             Ok(Ok(response)) => return response,
             Ok(Err(refused)) => refused,
             Err(_) => Error::with(Code::Internal, "the request's handling panicked".into()).into(),
         };
-        if !logged {
-            refusal::log(&self.session, &subject, &error);
-        }
         let keep = !logged && error.code() != Code::Internal;
-        answer(&error, if keep { after(error.code()) } else { After::Close })
+        let response = answer(&error, if keep { after(error.code()) } else { After::Close });
+        if !logged {
+            let so_far = refusal::so_far(&response, sent, began);
+            refusal::log_so_far(&self.session, &subject, &error, so_far);
+        }
+        response
     }
 
     async fn try_answer(
@@ -211,11 +214,12 @@ impl Lane {
             Some(pass) => Some(Opening::Http1(pass)),
             None => (request.method() == Method::CONNECT).then_some(Opening::Http2),
         };
-        match opening {
+        let answered = match opening {
             // Rare, and large: not part of every request's future.
             Some(opening) => Box::pin(websocket::open(&task, request, opening)).await,
             None => Exchange::new(&task).run(request, line).await,
-        }
+        };
+        answered.map_err(|refused| Refused { sent: task.account.sent(), ..refused })
     }
 
     /// The client certificate that some secret has for the destination. A connection that it
@@ -337,11 +341,19 @@ struct Refused {
     error: Error,
     /// It was found in a body that streamed, and logged there.
     logged: bool,
+    /// Bytes of the request's body that went to the destination before.
+    sent: u64,
+}
+
+impl Refused {
+    fn logged(error: Error) -> Self {
+        Self { error, logged: true, sent: 0 }
+    }
 }
 
 impl From<Error> for Refused {
     fn from(error: Error) -> Self {
-        Self { error, logged: false }
+        Self { error, logged: false, sent: 0 }
     }
 }
 

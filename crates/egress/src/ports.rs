@@ -155,6 +155,21 @@ pub struct Event {
     pub note: SafeText,
     /// The method and path of the request, if there was one.
     pub request: Option<(String, String)>,
+    /// What it had come to, of a request or tunnel that is refused.
+    pub so_far: Option<SoFar>,
+}
+
+/// What a request or tunnel had come to when it was refused.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SoFar {
+    /// What the agent was answered with; nothing over a tunnel.
+    pub status: Option<u16>,
+    /// Bytes of the body to the destination.
+    pub sent: u64,
+    /// Bytes of the body to the agent, a refusal's own among them.
+    pub received: u64,
+    /// From the head to here.
+    pub took: Duration,
 }
 
 /// What one request or tunnel came to, when its last byte has passed.

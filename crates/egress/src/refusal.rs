@@ -3,11 +3,12 @@
 use std::{
     error::Error as StdError,
     io,
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Instant, SystemTime, UNIX_EPOCH},
 };
 
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Response, StatusCode, header};
+use http_body::Body as _;
 use http_body_util::{BodyExt as _, Full};
 use keyless_core::{
     Authority, Code, Error, Remediation,
@@ -19,7 +20,7 @@ use serde_json::json;
 
 use crate::{
     pipeline::AnswerBody,
-    ports::{Broker, Event},
+    ports::{Broker, Event, SoFar},
     session::Session,
 };
 
@@ -55,31 +56,48 @@ pub(crate) enum After {
     Keep,
 }
 
-/// Logs the refusal and makes the answer.
+/// Logs the refusal of a request that came at `began`, and makes the answer.
 pub(crate) fn refuse(
     session: &Session,
     subject: &Subject,
     error: &Error,
     after: After,
+    began: Instant,
 ) -> Response<AnswerBody> {
-    log(session, subject, error);
-    answer(error, after)
+    let answer = answer(error, after);
+    log_so_far(session, subject, error, so_far(&answer, 0, began));
+    answer
 }
 
-/// Logs a refusal that has no answer, or one that is made elsewhere.
+/// What a request comes to that is answered so.
+pub(crate) fn so_far(answer: &Response<AnswerBody>, sent: u64, began: Instant) -> SoFar {
+    SoFar {
+        status: Some(answer.status().as_u16()),
+        sent,
+        received: answer.body().size_hint().lower(),
+        took: began.elapsed(),
+    }
+}
+
+/// Logs the refusal of a connection as a whole.
 pub(crate) fn log(session: &Session, subject: &Subject, error: &Error) {
     // Nothing passes in any case; the broker itself reports a log that can't be written.
-    let _ = session.record(event(subject, error));
+    let _ = session.record(event(subject, error, None));
+}
+
+/// Logs the refusal of a request or tunnel.
+pub(crate) fn log_so_far(session: &Session, subject: &Subject, error: &Error, so_far: SoFar) {
+    let _ = session.record(event(subject, error, Some(so_far)));
 }
 
 /// Logs the refusal of somebody who belongs to no session.
 pub(crate) fn log_stranger(strangers: &dyn Broker, error: &Error) {
     let correlation_id = correlation_id().unwrap_or_default();
     let subject = Subject { correlation_id, ..Subject::default() };
-    let _ = strangers.record(event(&subject, error));
+    let _ = strangers.record(event(&subject, error, None));
 }
 
-fn event(subject: &Subject, error: &Error) -> Event {
+fn event(subject: &Subject, error: &Error, so_far: Option<SoFar>) -> Event {
     let (action, outcome) = classify(error.code());
     Event {
         correlation_id: subject.correlation_id.clone(),
@@ -91,6 +109,7 @@ fn event(subject: &Subject, error: &Error) -> Event {
         code: Some(error.code()),
         note: error.detail().clone(),
         request: subject.request.clone(),
+        so_far,
     }
 }
 

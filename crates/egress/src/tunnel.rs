@@ -8,7 +8,7 @@ use std::{
 };
 
 use keyless_core::{
-    Authority, Code, Error, SafeText,
+    Authority, Error, SafeText,
     audit::{Action, Outcome},
 };
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf, copy_bidirectional_with_sizes};
@@ -17,7 +17,7 @@ use crate::{
     account::{Account, Way},
     door::Cut,
     ports::Event,
-    refusal::{self, Subject},
+    refusal,
     session::Session,
     withdrawal::Ground,
 };
@@ -32,7 +32,6 @@ where
     A: AsyncRead + AsyncWrite + Unpin + Cut,
     B: AsyncRead + AsyncWrite + Unpin + Cut,
 {
-    let session = Arc::clone(&ground.session);
     let mut client = Metered::new(client, account);
     let (whole, end) = tokio::select! {
         // A broken side ends the tunnel.
@@ -45,14 +44,13 @@ where
         client.inner.cut();
         upstream.cut();
     }
-    log_end(&session, client.account.subject(), end);
+    log_end(&client.account, end);
 }
 
 /// Logs why a tunnel ended, if neither side has ended it.
-pub(crate) fn log_end(session: &Session, subject: &Subject, end: Option<Error>) {
-    // That the session has ended is on record already.
-    if let Some(error) = end.filter(|error| error.code() != Code::SessionEnded) {
-        refusal::log(session, subject, &error);
+pub(crate) fn log_end(account: &Account, end: Option<Error>) {
+    if let Some(error) = end {
+        account.refused(&error);
     }
 }
 
@@ -118,5 +116,6 @@ pub(crate) fn record(
         code: None,
         note: SafeText::words(note),
         request: None,
+        so_far: None,
     })
 }

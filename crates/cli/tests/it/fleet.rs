@@ -377,6 +377,8 @@ fn metrics_and_json_logs_tell_what_happened_and_no_value_or_query() {
     assert_eq!(exits(curl(&sidecar, &["-o", "/dev/null", "-H", &header, url])), Some(0));
     let proxy = sidecar.word("proxy_url").replace("thread-7:", "thread-7:x");
     sidecar.curl(&proxy, &["https://api.allowed.test/"]);
+    let elsewhere = ["-H", "host: elsewhere.test", "https://api.allowed.test/refused"];
+    assert_eq!(exits(curl(&sidecar, &elsewhere)), Some(0));
     let metrics = || page(&sidecar, "/metrics").1;
     let lines = [
         "keyless_requests_total{status=\"2xx\"} 1",
@@ -393,7 +395,8 @@ fn metrics_and_json_logs_tell_what_happened_and_no_value_or_query() {
     assert_eq!(page(&sidecar, "/readyz").0, 200);
     assert_eq!(page(&sidecar, "/else").0, 404);
     let told = |event: &str| log(&world).contains(&format!("\"event\":\"{event}\""));
-    wait_until("both are noted", || told("request") && told("refused"));
+    let all_told = || told("request") && log(&world).contains("authority_mismatch");
+    wait_until("all are noted", || all_told() && told("refused"));
     let log = log(&world);
     let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let of = |event: &str| lines.iter().find(|line| line["event"] == event).unwrap();
@@ -404,6 +407,13 @@ fn metrics_and_json_logs_tell_what_happened_and_no_value_or_query() {
         (&"thread-7".into(), &1234.into())
     );
     assert_eq!(of("refused")["code"], "proxy_auth_required");
+    let refused = lines.iter().find(|line| line["code"] == "authority_mismatch").unwrap();
+    assert_eq!(
+        (&refused["authority"], &refused["status"], &refused["bytes_sent"]),
+        (&"api.allowed.test:443".into(), &421.into(), &0.into())
+    );
+    assert!(refused["bytes_received"].as_u64() > Some(50), "{refused}");
+    assert!(refused["duration_ms"].is_u64(), "{refused}");
     assert!(!log.contains("secret-query") && !text.contains("api.allowed.test"));
 }
 

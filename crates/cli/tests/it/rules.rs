@@ -24,6 +24,12 @@ fn a_request_outside_the_rules_goes_nowhere_and_says_why() {
     let refused = world.log_of("rule_denied");
     assert_eq!(refused[0]["detail"]["method"], "POST");
     assert_eq!(refused[0]["detail"]["rule"], "otherwise deny");
+    assert_eq!(
+        (&refused[0]["detail"]["status"], &refused[0]["detail"]["bytes_sent"]),
+        (&403.into(), &0.into())
+    );
+    assert!(refused[0]["detail"]["bytes_received"].as_u64() > Some(50));
+    assert!(refused[0]["detail"]["duration_ms"].is_u64());
     let log = world.log();
     let forwarded = log.iter().find(|entry| entry["detail"]["kind"] == "forwarded").unwrap();
     assert_eq!(forwarded["detail"]["rule"], "allow GET,HEAD /repos/acme/**");

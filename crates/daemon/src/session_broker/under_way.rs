@@ -1,6 +1,6 @@
 //! The entry about a request or tunnel that is over, with what was released to it while it lasted.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, time::Duration};
 
 use keyless_core::{
     Location, SecretPath,
@@ -90,7 +90,7 @@ impl UnderWay {
         draft.detail = Detail {
             bytes_received: Some(finished.received),
             bytes_sent: Some(finished.sent),
-            duration_ms: Some(u64::try_from(finished.took.as_millis()).unwrap_or(u64::MAX)),
+            duration_ms: Some(milliseconds(finished.took)),
             kind: Some(if is_request { "forwarded" } else { "closed" }.to_owned()),
             method,
             path,
@@ -106,6 +106,10 @@ impl UnderWay {
         // While the log can't be written no request begins, so those that it is owed are few.
         log.owe(draft);
     }
+}
+
+pub(crate) fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// How often a value was taken out of what came back.

@@ -4,7 +4,7 @@
 //! the destination has answered, so that every refusal is an HTTP answer. No name is looked up
 //! for who has no credential, or who puts a placeholder where it would be looked up. Source: reference/egress.md (c) 21 and 43; (e) 43, 95 and 103.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 use bytes::BytesMut;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, header};
@@ -94,9 +94,9 @@ async fn connect(
     mut request: Request<Incoming>,
     place: Place,
 ) -> Response<AnswerBody> {
-    let mut subject = Subject::default();
+    let (mut subject, began) = (Subject::default(), Instant::now());
     match prepare(engine, session, &request, &mut subject).await {
-        Err(error) => refusal::refuse(session, &subject, &error, After::Close),
+        Err(error) => refusal::refuse(session, &subject, &error, After::Close, began),
         Ok(route) => {
             let upgrade = hyper::upgrade::on(&mut request);
             let (engine, session) = (Arc::clone(engine), Arc::clone(session));

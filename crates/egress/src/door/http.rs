@@ -1,6 +1,6 @@
 //! HTTP toward the client: hyper's server behind the guard, or our own for HTTP/2, with the engine's bounds.
 
-use std::{convert::Infallible, pin::pin, sync::Arc};
+use std::{convert::Infallible, pin::pin, sync::Arc, time::Instant};
 
 use bytes::BytesMut;
 use futures_util::FutureExt as _;
@@ -96,5 +96,5 @@ fn refused_head(lane: &Lane, error: &keyless_core::Error) -> Response<AnswerBody
         authority: lane.authority().cloned(),
         request: None,
     };
-    refusal::refuse(&lane.session, &subject, error, After::Close)
+    refusal::refuse(&lane.session, &subject, error, After::Close, Instant::now())
 }

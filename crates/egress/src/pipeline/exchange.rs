@@ -214,7 +214,7 @@ impl<'a> Exchange<'a> {
 
     fn unanswered(&self, error: Error) -> Refused {
         match self.verdict.refusal() {
-            Some(error) => Refused { error, logged: true },
+            Some(error) => Refused::logged(error),
             None => error.into(),
         }
     }
@@ -249,7 +249,7 @@ impl<'a> Exchange<'a> {
     /// Why there is no answer, where its body broke before anything of it was sent.
     fn broken(&self, error: &(dyn StdError + 'static)) -> Refused {
         if let Some(error) = self.verdict.refusal() {
-            return Refused { error, logged: true };
+            return Refused::logged(error);
         }
         let kind = |error: &(dyn StdError + 'static)| {
             error.downcast_ref::<io::Error>().map(io::Error::kind)

@@ -241,6 +241,13 @@ fn a_session_has_so_many_requests_a_minute() {
     let (head, _) = scene.connect("other.test:443");
     assert!(head.contains("x-keyless-refused: quota_exceeded"), "{head}");
     assert_eq!(scene.allowed.requests().len(), 3);
+    // Both are logged with what the agent was told, and how much that was.
+    let events = scene.broker.events.lock();
+    assert_eq!(events.len(), 2);
+    for so_far in events.iter().map(|event| event.so_far.unwrap()) {
+        assert_eq!((so_far.status, so_far.sent), (Some(429), 0));
+        assert!(so_far.received > 50 && so_far.took < PATIENCE, "{so_far:?}");
+    }
 }
 
 #[test]
@@ -253,6 +260,27 @@ fn a_session_has_so_many_bytes_an_hour() {
     assert_eq!(answer.status, 0, "cut in the middle: {}", answer.body);
     let answer = scene.curl(&["https://allowed.test/"]);
     assert_eq!(answer.refusal(), Some("quota_exceeded"));
+}
+
+/// The destination has answered nothing by then, or has begun to.
+#[test]
+fn a_body_that_is_refused_on_its_way_is_logged_with_how_far_it_came() {
+    let allowance = Allowance { requests_per_minute: None, bytes_per_hour: Some(100_000) };
+    let scene = Scene::of(Setting { allowance, ..Setting::default() });
+    let body = scene.path("body");
+    std::fs::write(&body, vec![b'x'; 1 << 20]).unwrap();
+    let data = format!("@{}", body.display());
+    let answer = scene.curl(&["--data-binary", &data, "https://allowed.test/sink"]);
+    assert_eq!((answer.status, answer.refusal()), (429, Some("quota_exceeded")));
+    scene.reload(|config| config.allowance.bytes_per_hour = Some(50_000));
+    scene.curl(&["https://allowed.test/bytes?n=600000"]);
+    scene.assert_refused(&[Code::QuotaExceeded; 2]);
+    let events = scene.broker.events.lock();
+    let [up, down] = [0, 1].map(|number| events[number].so_far.unwrap());
+    assert_eq!((up.status, down.status), (Some(429), Some(200)));
+    assert!((100_000..=1 << 20).contains(&up.sent) && up.received == 0, "{up:?}");
+    assert!((50_000..600_000).contains(&down.received) && down.sent == 0, "{down:?}");
+    assert!(!up.took.is_zero() && !down.took.is_zero());
 }
 
 #[test]

@@ -97,9 +97,9 @@ mod tests {
         let line = as_json(Note::ReloadRefused { error: &error }, now);
         assert_eq!(line["time"], "2026-07-01T10:00:00.000Z");
         assert_eq!((&line["level"], &line["code"]), (&json!("error"), &json!("catalog_invalid")));
-        let request = RequestNote { status: Some(200), sent: 3, ..RequestNote::default() };
+        let request = RequestNote { status: Some(200), sent: Some(3), ..RequestNote::default() };
         let line = as_json(Note::Request(&request), now);
         assert_eq!((&line["status"], &line["bytes_sent"]), (&json!(200), &json!(3)));
-        assert!(line.get("path").is_none());
+        assert!(line.get("path").is_none() && line.get("duration_ms").is_none());
     }
 }
