@@ -48,9 +48,17 @@ impl Quota {
         let within = self.bytes.as_ref().is_none_or(|it| it.lock().has_some(Instant::now()));
         match (spent, within) {
             (true, true) => Ok(()),
-            (false, _) => Err(exceeded("requests a minute")),
-            (true, false) => Err(exceeded("bytes an hour")),
+            (false, _) => Err(self.exceeded("requests a minute")),
+            (true, false) => Err(self.exceeded("bytes an hour")),
         }
+    }
+
+    /// With the seconds until a request may begin again.
+    fn exceeded(&self, what: &'static str) -> Error {
+        let buckets = [&self.requests, &self.bytes].into_iter().flatten();
+        let seconds = buckets.map(|bucket| bucket.lock().seconds_to_one()).max().unwrap_or(0);
+        let error = Error::with(Code::QuotaExceeded, SafeText::words(what));
+        error.again_after(Some(seconds.max(1)))
     }
 
     /// Some bytes have passed, and no more than these may when it is an error.
@@ -58,7 +66,7 @@ impl Quota {
         let Some(bucket) = &self.bytes else { return Ok(()) };
         #[expect(clippy::cast_precision_loss, reason = "a frame is far below 2^52 bytes")]
         let within = bucket.lock().draw(bytes as f64, Instant::now());
-        if within { Ok(()) } else { Err(exceeded("bytes an hour")) }
+        if within { Ok(()) } else { Err(self.exceeded("bytes an hour")) }
     }
 }
 
@@ -90,15 +98,23 @@ impl Bucket {
         self.left > 0.0
     }
 
+    /// How long it takes, as it stands, until there is one: an hour at most, since a quota of nothing never fills.
+    fn seconds_to_one(&self) -> u64 {
+        let seconds = ((1.0 - self.left) / self.per_second).ceil();
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "between 0 and an hour"
+        )]
+        let seconds = seconds.clamp(0.0, HOUR.as_secs_f64()) as u64;
+        seconds
+    }
+
     fn fill(&mut self, now: Instant) {
         let since = now.saturating_duration_since(self.filled).as_secs_f64();
         self.left = (self.left + since * self.per_second).min(self.size);
         self.filled = now;
     }
-}
-
-fn exceeded(what: &'static str) -> Error {
-    Error::with(Code::QuotaExceeded, SafeText::words(what))
 }
 
 #[cfg(test)]
@@ -124,6 +140,24 @@ mod tests {
         assert!(bucket.draw(3000.0, start) && !bucket.draw(1000.0, start));
         assert!(!bucket.has_some(start + Duration::from_secs(399)));
         assert!(bucket.has_some(start + Duration::from_secs(401)));
+    }
+
+    #[test]
+    fn what_is_too_much_may_come_again_at_a_time_that_is_told() {
+        let of = |requests_per_minute, bytes_per_hour| {
+            Quota::of(Allowance { requests_per_minute, bytes_per_hour })
+        };
+        let wait = |result: Result<(), Error>| result.unwrap_err().retry_after();
+        let quota = of(Some(6), None);
+        assert!((0..6).all(|_| quota.spend_request().is_ok()));
+        assert_eq!(wait(quota.spend_request()), Some(10));
+        let quota = of(Some(6000), Some(3600));
+        assert_eq!(wait(quota.spend_bytes(3700)), Some(101));
+        assert!(matches!(wait(quota.spend_request()), Some(99..=101)));
+        let quota = of(Some(6000), None);
+        assert!((0..10_000).any(|_| quota.spend_request().is_err()));
+        assert_eq!(wait(quota.spend_request()), Some(1));
+        assert_eq!(wait(of(Some(0), None).spend_request()), Some(3600));
     }
 
     #[test]

@@ -126,6 +126,9 @@ pub(crate) fn answer(error: &Error, after: After) -> Response<AnswerBody> {
         let challenge = HeaderValue::from_static("Basic realm=\"keyless\"");
         headers.insert(header::PROXY_AUTHENTICATE, challenge);
     }
+    if let Some(seconds) = error.retry_after() {
+        headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    }
     if after == After::Close {
         headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
@@ -150,13 +153,15 @@ pub(crate) fn grpc_answer(error: &Error) -> Response<AnswerBody> {
 pub(crate) fn raw_answer(error: &Error) -> Vec<u8> {
     let body = json_body(error);
     let status = status(error.code());
+    let again = error.retry_after().map(|seconds| format!("retry-after: {seconds}\r\n"));
     format!(
         "HTTP/1.1 {} {}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\
-         x-keyless-refused: {}\r\nconnection: close\r\n\r\n{body}",
+         x-keyless-refused: {}\r\n{}connection: close\r\n\r\n{body}",
         status.as_u16(),
         status.canonical_reason().unwrap_or_default(),
         body.len(),
         error.code().as_str(),
+        again.unwrap_or_default(),
     )
     .into_bytes()
 }

@@ -236,10 +236,17 @@ fn a_session_has_so_many_requests_a_minute() {
     let allowance = Allowance { requests_per_minute: Some(3), bytes_per_hour: None };
     let scene = Scene::of(Setting { allowance, ..Setting::default() });
     let statuses: Vec<u16> =
-        (0..4).map(|_| scene.curl(&["https://allowed.test/status/204"]).status).collect();
-    assert_eq!(statuses, [204, 204, 204, 429]);
+        (0..3).map(|_| scene.curl(&["https://allowed.test/status/204"]).status).collect();
+    assert_eq!(statuses, [204, 204, 204]);
+    let answer = scene.curl(&["https://allowed.test/status/204"]);
+    assert_eq!(answer.status, 429);
     let (head, _) = scene.connect("other.test:443");
     assert!(head.contains("x-keyless-refused: quota_exceeded"), "{head}");
+    // One every 20 s, of which some may have gone by.
+    for head in [&answer.head, &head] {
+        let again = head.lines().find_map(|line| line.strip_prefix("retry-after: ")).unwrap();
+        assert!((10..=20).contains(&again.trim().parse::<u32>().unwrap()), "{head}");
+    }
     assert_eq!(scene.allowed.requests().len(), 3);
     // Both are logged with what the agent was told, and how much that was.
     let events = scene.broker.events.lock();
