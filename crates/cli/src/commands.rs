@@ -408,7 +408,7 @@ fn variable_named(name: &str) -> Result<EnvName, Error> {
 /// `config.toml` with the command line's routes and roots.
 fn config(places: &Places, routes: &RouteArgs) -> Result<Config, Error> {
     let RouteArgs { connect_to, extra_root } = routes;
-    Ok(Config::load(&places.config_file())?.with_flags(connect_to, extra_root))
+    Config::load(&places.config_file())?.with_flags(connect_to, extra_root)
 }
 
 /// What helps where a broker is not found as those of this version are.

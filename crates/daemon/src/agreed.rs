@@ -127,10 +127,9 @@ pub struct AgreedConfig(Config);
 
 impl AgreedConfig {
     /// Adds the command line's routes and roots, which are the word of whoever opens the vault.
-    #[must_use]
-    pub fn with_flags(self, connect_to: &[String], extra_roots: &[PathBuf]) -> Self {
+    pub fn with_flags(self, connect_to: &[String], extra_roots: &[PathBuf]) -> Result<Self, Error> {
         let Self(config) = self;
-        Self(config.with_flags(connect_to, extra_roots))
+        config.with_flags(connect_to, extra_roots).map(Self)
     }
 }
 

@@ -5,7 +5,7 @@ mod nl;
 mod root_file;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashSet},
     io,
     num::NonZeroUsize,
     path::{Path, PathBuf},
@@ -154,21 +154,35 @@ pub struct ConfigSource {
 impl ConfigSource {
     /// Reads it as it is now.
     pub fn load(&self) -> Result<Config, Error> {
-        Ok(Config::load(&self.file)?.with_flags(&self.connect_to, &self.extra_roots))
+        Config::load(&self.file)?.with_flags(&self.connect_to, &self.extra_roots)
     }
 }
 
 impl Config {
-    /// Adds the command line's routes and roots, which go before the file's.
-    #[must_use]
-    pub fn with_flags(mut self, connect_to: &[String], extra_roots: &[PathBuf]) -> Self {
+    /// Adds the command line's routes and roots, which go before the file's. [`Code::Usage`] where two of them are for one
+    /// host and port: either could be meant.
+    pub fn with_flags(
+        mut self,
+        connect_to: &[String],
+        extra_roots: &[PathBuf],
+    ) -> Result<Self, Error> {
+        let mut routed = HashSet::new();
         for route in connect_to {
-            if let Some((from, to)) = route.split_once('=') {
-                self.egress.connect_to.insert(from.to_owned(), to.to_owned());
+            let usage = |fault: &str| {
+                let words = SafeText::words("--connect-to: ").as_they_wrote(fault);
+                Error::with(Code::Usage, words)
+            };
+            let (from, to) = parse_route(route).map_err(|fault| usage(&fault))?;
+            self.egress.connect_to.retain(|name, _| Authority::parse(name).as_ref() != Ok(&from));
+            self.egress.connect_to.insert(from.to_string(), to.to_string());
+            if let Some(from) = routed.replace(from) {
+                return Err(usage(&format!(
+                    "{from} stands there twice; keep the one that is meant"
+                )));
             }
         }
         self.egress.extra_roots.extend(extra_roots.iter().cloned().map(RootFile::from));
-        self
+        Ok(self)
     }
 
     /// Reads the file; the defaults when there is none.
@@ -206,8 +220,12 @@ impl Config {
         let table: toml::Table = text.parse().map_err(|e: toml::de::Error| toml_fault(text, &e))?;
         refuse_aliases(&table)?;
         let config: Self = toml::from_str(text).map_err(|error| toml_fault(text, &error))?;
+        let mut routed = HashSet::new();
         for (from, to) in &config.egress.connect_to {
-            parse_route(&format!("{from}={to}"))?;
+            let (from, _) = parse_route(&format!("{from}={to}"))?;
+            if let Some(from) = routed.replace(from) {
+                return Err(format!("connect_to has {from} twice; keep the one that is meant"));
+            }
         }
         config.audit.check()?;
         config.marks()?;
@@ -319,6 +337,22 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_route_of_the_command_line_goes_before_the_files_and_is_one() {
+        let file = "[egress.connect_to]\n'api.test:443' = '127.0.0.1:1'";
+        let with = |routes: &[&str]| {
+            let routes: Vec<_> = routes.iter().map(ToString::to_string).collect();
+            let config = Config::parse(file).unwrap().with_flags(&routes, &[]);
+            config.map(|config| config.egress.routes().unwrap()).map_err(|error| error.message())
+        };
+        let [(from, to)] = &with(&["API.test.:443=127.0.0.1:2"]).unwrap()[..] else { panic!() };
+        assert_eq!((from.to_string(), to.port), ("api.test:443".to_owned(), 2));
+        let other_port = ["api.test:443=127.0.0.1:2", "api.test:80=127.0.0.1:2"];
+        assert_eq!(with(&other_port).unwrap().len(), 2);
+        let twice = with(&["api.test:443=127.0.0.1:2", "API.test:443=127.0.0.1:3"]).unwrap_err();
+        assert!(twice.contains("api.test:443 stands there twice"), "{twice}");
+    }
+
+    #[test]
     fn the_documented_file_reads() {
         let text = r#"
             [egress]
@@ -374,6 +408,9 @@ mod tests {
     #[test]
     fn unknown_keys_and_bad_routes_are_refused() {
         assert!(Config::parse("[egress]\nconect_to = {}").unwrap_err().contains("conect_to"));
+        let twice = "[egress.connect_to]\n'a.test:1' = '127.0.0.1:1'\n'A.test.:1' = '127.0.0.1:2'";
+        let fault = Config::parse(twice).unwrap_err();
+        assert!(fault.contains("connect_to has a.test:1 twice"), "{fault}");
         assert!(Config::parse("[egress]\nextra_roots = 3").is_err());
         // It would refuse everything.
         let none = Config::parse("[egress.limits]\nconnections = 0").unwrap_err();

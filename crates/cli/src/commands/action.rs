@@ -121,7 +121,7 @@ async fn open(terms: &TermArgs) -> Result<OwnActions, Error> {
     let file = Config::load(&places.config_file())?;
     let RouteArgs { connect_to, extra_root } = &terms.routes;
     let agreed = have_agreed(&places, &vault, file, &terms.factor).await?;
-    let config = agreed.with_flags(connect_to, extra_root);
+    let config = agreed.with_flags(connect_to, extra_root)?;
     let vault = std::sync::Arc::new(keyless_daemon::with_sources(vault, &places, &config)?);
     let log = keyless_daemon::audit_log(&vault);
     let broker = Broker::new(EgressDoor::new(&config)?, vault, log);

@@ -231,7 +231,7 @@ async fn open_session(
     }
     let file = Config::load(&places.config_file())?;
     let RouteArgs { connect_to, extra_root } = &args.routes;
-    let door = EgressDoor::new(&file.clone().with_flags(connect_to, extra_root))?;
+    let door = EgressDoor::new(&file.clone().with_flags(connect_to, extra_root)?)?;
     if *wanted == Wanted::Nothing {
         let session = keyless_daemon::open_bare_session(places, door, &file).await?;
         return Ok(SessionHandle::Local(session, None));
@@ -247,7 +247,7 @@ async fn open_session(
     };
     let vault = opened_vault(store, &args.factor, factor).await?;
     let agreed = have_agreed(places, &vault, file, &args.factor).await?;
-    let config = agreed.with_flags(connect_to, extra_root);
+    let config = agreed.with_flags(connect_to, extra_root)?;
     let vault = Arc::new(keyless_daemon::with_sources(vault, places, &config)?);
     let log = keyless_daemon::audit_log(&vault);
     let floor = config.unlock.window(None)?.floor;
