@@ -114,6 +114,15 @@ impl Destination {
         these.iter().any(|other| is_beside(other) && is_wider(other))
     }
 
+    /// Whether some host is named by both, on whatever port.
+    pub fn shares_host_with(&self, other: &Self) -> bool {
+        match (&self.pattern, &other.pattern) {
+            (_, Pattern::Exact(host)) => self.names(host),
+            (Pattern::Exact(host), _) => other.names(host),
+            (below, other) => below == other,
+        }
+    }
+
     /// The one place that it leads to; nothing where `*` stands for a label.
     pub fn authority(&self) -> Option<Authority> {
         match &self.pattern {

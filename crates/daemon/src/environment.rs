@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeMap, ffi::OsString};
 
+pub use keyless_vault::is_of_sessions;
+
 use crate::broker::{Inherited, Variable};
 
 /// Where proxies are named; inside the jail there is no route to them.
@@ -30,16 +32,6 @@ pub(crate) struct Changes<'a> {
     pub(crate) escapes: &'a [&'a str],
     /// Trust, and the proxy where there is no jail, or what git is told where there is one.
     pub(crate) set: &'a [(String, String)],
-}
-
-/// Whether a session's command is given, or loses, this variable for the session's own sake: trust, proxies, and
-/// Keyless's own. With a placeholder in it the command would reach nothing.
-pub fn is_of_sessions(name: &str) -> bool {
-    let trusts = keyless_jail::trust_environment().into_iter().any(|(trust, _)| trust == name);
-    trusts
-        || name.starts_with("KEYLESS_")
-        || PROXY_SWITCHES.contains(&name)
-        || PROXY_VARIABLES.contains(&name.to_ascii_lowercase().as_str())
 }
 
 /// The command's whole environment, from the caller's.

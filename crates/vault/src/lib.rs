@@ -57,7 +57,7 @@ pub use crate::{
     },
     metadata::{
         Compromise, EnvForm, EnvFormError, EnvName, EnvNameError, LookAlikeShape, Metadata,
-        PlaceholderShape, Retention, SourceConfig,
+        PlaceholderShape, Retention, SourceConfig, is_of_sessions,
     },
     moment::{LOOK, Moment},
     plain_file::{PlainFile, read_settings, read_settings_text},

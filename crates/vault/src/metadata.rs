@@ -394,6 +394,44 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
+/// Whether a session's command is given, or loses, this variable for the session's own sake: trust, proxies, and
+/// Keyless's own. With a placeholder in it the command would reach nothing.
+pub fn is_of_sessions(name: &str) -> bool {
+    const PROXIES: [&str; 5] = ["http_proxy", "https_proxy", "all_proxy", "no_proxy", "ftp_proxy"];
+    const OTHERS: [&str; 27] = [
+        "AWS_CA_BUNDLE",
+        "BUNDLE_SSL_CA_CERT",
+        "CARGO_HTTP_CAINFO",
+        "CLOUDSDK_CORE_CUSTOM_CA_CERTS_FILE",
+        "CODEX_CA_CERTIFICATE",
+        "COMPOSER_CAFILE",
+        "CURL_CA_BUNDLE",
+        "DENO_CERT",
+        "DENO_TLS_CA_STORE",
+        "GIT_SSL_CAINFO",
+        "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH",
+        "HEX_CACERTS_PATH",
+        "HTTPLIB2_CA_CERTS",
+        "NIX_SSL_CERT_FILE",
+        "NODE_EXTRA_CA_CERTS",
+        "NODE_USE_ENV_PROXY",
+        "NODE_USE_SYSTEM_CA",
+        "PERL_LWP_SSL_CA_FILE",
+        "PIP_CERT",
+        "REQUESTS_CA_BUNDLE",
+        "SSL_CERT_FILE",
+        "UV_NATIVE_TLS",
+        "UV_SYSTEM_CERTS",
+        "YARN_HTTPS_CA_FILE_PATH",
+        "npm_config_cafile",
+        "npm_config_https_proxy",
+        "npm_config_proxy",
+    ];
+    name.starts_with("KEYLESS_")
+        || OTHERS.contains(&name)
+        || PROXIES.contains(&name.to_ascii_lowercase().as_str())
+}
+
 fn is_reserved(name: &str) -> bool {
     const NAMES: [&str; 10] = [
         "BASH_ENV",

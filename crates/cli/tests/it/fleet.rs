@@ -345,6 +345,44 @@ fn a_secret_that_leaves_the_catalog_with_its_file_is_not_missed() {
     assert!(problem.is_null(), "{problem}");
 }
 
+/// Each would be a sidecar that does less than its words say, or something else.
+#[test]
+fn what_would_not_work_as_written_is_refused_before_anything_listens() {
+    let world = World::empty();
+    mount(&world, "v0", world.canary.value());
+    let place = |name: &str| world.operator_file(name).display().to_string();
+    let (catalog, mounted, key) = (place("catalog.yaml"), place("mounted"), place("key"));
+    let files = ["--catalog", &catalog, "--key-file", &key, "--session", "s"];
+    let listens = ["--secrets-dir", &mounted, "--listen", "127.0.0.1:0"];
+    let proxy = [&["proxy"], &files[..], &listens].concat();
+    let placeholders = [&["placeholders"], &files[..]].concat();
+    for (text, told) in [
+        (
+            format!("{CATALOG}      maxOccurrences: 0\n"),
+            "catalog.yaml:8:23: `maxOccurrences` of `API_TOKEN` is 0",
+        ),
+        (
+            format!("{CATALOG}      allow: ['GET evil.test/**']\n"),
+            "`GET evil.test/**` is about a host, or port, that `egressTo` of `API_TOKEN`",
+        ),
+        (
+            CATALOG.replace("API_TOKEN", "HTTPS_PROXY"),
+            "catalog.yaml:5:12: `HTTPS_PROXY` is how agents are led to Keyless",
+        ),
+    ] {
+        write_catalog(&world, &text);
+        for command in [&proxy, &placeholders] {
+            let errors = world.keyless(command).run().exits(2).errors();
+            assert!(errors.contains(told), "{errors}");
+        }
+    }
+    write_catalog(&world, CATALOG);
+    let route = |to| format!("api.allowed.test:443=127.0.0.1:{to}");
+    let routes = ["--connect-to", &route(1), "--connect-to", &route(2)];
+    let errors = world.keyless(&[&proxy[..], &routes].concat()).run().exits(2).errors();
+    assert!(errors.contains("api.allowed.test:443 stands there twice"), "{errors}");
+}
+
 #[test]
 fn the_lockdown_is_flipped_by_the_catalog() {
     let mut world = World::empty();

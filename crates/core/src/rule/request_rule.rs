@@ -256,6 +256,15 @@ impl RequestRule {
         method && self.is_at(at)
     }
 
+    /// Whether it could be about a request to one of these; if not, it says nothing of a secret that goes nowhere else.
+    pub fn is_within_reach(&self, to: &[Destination]) -> bool {
+        self.host.as_ref().is_none_or(|named| {
+            let is_any_port = named.port() == named.scheme().default_port();
+            to.iter()
+                .any(|to| named.shares_host_with(to) && (is_any_port || named.port() == to.port()))
+        })
+    }
+
     /// Whether it is about requests there: on a port of its own, else on each port of its host.
     fn is_at(&self, at: &Authority) -> bool {
         self.host.as_ref().is_none_or(|named| {

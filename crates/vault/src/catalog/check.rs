@@ -10,7 +10,7 @@ use super::{
     rules::rule,
     yaml::{RawCatalog, RawEntry, RawPlaceholder, RawSecretRef, place},
 };
-use crate::metadata::{EnvName, LookAlikeShape, PlaceholderShape};
+use crate::metadata::{EnvName, LookAlikeShape, PlaceholderShape, is_of_sessions};
 
 /// Ours, and the source document's own name for the same.
 const API_VERSIONS: [&str; 2] = ["keyless.dev/v1alpha1", "agents.jomcgi.dev/v1alpha1"];
@@ -76,10 +76,7 @@ fn refuse_lonely_signers(raw: &[RawEntry], entries: &[CatalogEntry]) -> Result<(
 }
 
 fn entry(raw: &RawEntry) -> Result<CatalogEntry, CatalogError> {
-    let env = EnvName::parse(&raw.env.value).map_err(|why| {
-        let text = raw.env.value.clone();
-        CatalogError::at(place(&raw.env), CatalogFault::Env { text, why })
-    })?;
+    let env = variable(&raw.env)?;
     let secret = secret_ref(&raw.secret_ref)?;
     let path = secret.to_path().map_err(|why| {
         let text = secret.to_string();
@@ -87,6 +84,16 @@ fn entry(raw: &RawEntry) -> Result<CatalogEntry, CatalogError> {
     })?;
     let placeholder = raw.placeholder.as_ref().map_or(Ok(PlaceholderShape::Default), shape)?;
     Ok(CatalogEntry { path, env, secret, rule: rule(raw)?, placeholder })
+}
+
+fn variable(raw: &Spanned<String>) -> Result<EnvName, CatalogError> {
+    let text = raw.value.clone();
+    let fault = match EnvName::parse(&text) {
+        Ok(_) if is_of_sessions(&text) => CatalogFault::EnvOfSessions { text },
+        Ok(name) => return Ok(name),
+        Err(why) => CatalogFault::Env { text, why },
+    };
+    Err(CatalogError::at(place(raw), fault))
 }
 
 fn secret_ref(raw: &Spanned<RawSecretRef>) -> Result<MountedRef, CatalogError> {

@@ -75,6 +75,14 @@ pub enum CatalogFault {
         /// Why not.
         why: EnvNameError,
     },
+    /// A variable with which the agent would reach nothing, were a placeholder in it.
+    #[error(
+        "`{text}` is how agents are led to Keyless or trust it, so it can't hold a placeholder; choose another name"
+    )]
+    EnvOfSessions {
+        /// What stands there.
+        text: String,
+    },
     /// `oauth` names no grant.
     #[error("`{text}` is no grant: {why}")]
     Grant {
@@ -100,6 +108,14 @@ pub enum CatalogFault {
     /// A secret that could stand nowhere in a request.
     #[error("`locations` is empty; name at least one, or leave it away for all")]
     NoLocation,
+    /// A placeholder that could stand in no request.
+    #[error(
+        "`maxOccurrences` of `{env}` is 0, so no request could have it; write a number from 1 on, or leave it away"
+    )]
+    NoOccurrence {
+        /// The entry's variable.
+        env: String,
+    },
     /// A look-alike that could be guessed or does not travel.
     #[error("the placeholder can't be used: {0}; correct prefix and length")]
     Placeholder(LookAlikeError),
@@ -118,6 +134,16 @@ pub enum CatalogFault {
         text: String,
         /// Why not.
         why: RequestRuleError,
+    },
+    /// A line of `allow` or `ask` that no request of its entry could come under.
+    #[error(
+        "`{text}` is about a host, or port, that `egressTo` of `{env}` does not name; name it there, or correct the rule"
+    )]
+    RuleBeyond {
+        /// The entry's variable.
+        env: String,
+        /// What stands there.
+        text: String,
     },
     /// `secretRef` leads out of the directory, or is not a name.
     #[error("`{text}` is no name of a mounted secret; use letters, digits, `-`, `_` and `.`")]

@@ -17,7 +17,7 @@ use super::{
 pub(super) fn rule(raw: &RawEntry) -> Result<EgressRule, CatalogError> {
     let preset = raw.preset.as_ref().map(preset).transpose()?;
     let mut rule = EgressRule::to(destinations(raw, preset.as_ref())?);
-    rule.max_occurrences = raw.max_occurrences;
+    rule.max_occurrences = raw.max_occurrences.as_ref().map(most(raw)).transpose()?;
     if let Some(raw) = &raw.locations {
         rule.locations = locations(raw)?;
     }
@@ -27,8 +27,10 @@ pub(super) fn rule(raw: &RawEntry) -> Result<EgressRule, CatalogError> {
     if let Some(raw) = &raw.otherwise {
         rule.otherwise = otherwise(raw)?;
     }
-    rule.allow = raw.allow.iter().map(request_rule).collect::<Result<_, _>>()?;
-    rule.ask = raw.ask.iter().map(request_rule).collect::<Result<_, _>>()?;
+    let own = |line: &Spanned<String>| request_rule(raw, &rule.to, line);
+    let allow = raw.allow.iter().map(own).collect::<Result<_, _>>()?;
+    let ask = raw.ask.iter().map(own).collect::<Result<_, _>>()?;
+    (rule.allow, rule.ask) = (allow, ask);
     rule.inject = raw.inject.as_ref().map(injection).transpose()?;
     rule.sign = raw.sign.as_ref().map(signer).transpose()?;
     rule.oauth = raw.oauth.as_ref().map(grant).transpose()?;
@@ -88,11 +90,31 @@ fn otherwise(raw: &Spanned<String>) -> Result<Otherwise, CatalogError> {
     }
 }
 
-fn request_rule(raw: &Spanned<String>) -> Result<RequestRule, CatalogError> {
-    RequestRule::parse(&raw.value).map_err(|why| {
-        let text = raw.value.clone();
-        CatalogError::at(place(raw), CatalogFault::RequestRule { text, why })
-    })
+fn most(entry: &RawEntry) -> impl Fn(&Spanned<u32>) -> Result<u32, CatalogError> + use<'_> {
+    |raw| match raw.value {
+        0 => {
+            let env = entry.env.value.clone();
+            Err(CatalogError::at(place(raw), CatalogFault::NoOccurrence { env }))
+        }
+        most => Ok(most),
+    }
+}
+
+/// A line of an entry's own: a preset's may be about hosts that the entry leaves out.
+fn request_rule(
+    entry: &RawEntry,
+    to: &[Destination],
+    raw: &Spanned<String>,
+) -> Result<RequestRule, CatalogError> {
+    let text = raw.value.clone();
+    match RequestRule::parse(&text) {
+        Ok(rule) if rule.is_within_reach(to) => Ok(rule),
+        Ok(_) => {
+            let env = entry.env.value.clone();
+            Err(CatalogError::at(place(raw), CatalogFault::RuleBeyond { env, text }))
+        }
+        Err(why) => Err(CatalogError::at(place(raw), CatalogFault::RequestRule { text, why })),
+    }
 }
 
 fn injection(raw: &Spanned<String>) -> Result<Injection, CatalogError> {

@@ -94,6 +94,23 @@ fn rules_about_requests_are_understood() {
 }
 
 #[test]
+fn rules_may_name_hosts_that_the_secret_goes_to() {
+    for (to, line) in [
+        ("['*.a.test', c.test]", "GET x.a.test/**"),
+        ("[x.a.test]", "GET *.a.test/**"),
+        ("['*.a.test']", "GET *.a.test/**"),
+        ("['a.test:8443']", "GET a.test/**"),
+        ("['a.test:8443']", "GET a.test:8443/**"),
+        ("['http://a.test']", "GET a.test/**"),
+    ] {
+        let text = usual(to, &format!("      allow: ['{line}']\n"));
+        assert_eq!(parse_catalog(&text).unwrap().entries[0].rule.allow.len(), 1, "{to} {line}");
+    }
+    // A preset's own may be about more hosts than the entry.
+    parse_catalog(&usual("[api.github.com]", "      preset: github-read=a/b\n")).unwrap();
+}
+
+#[test]
 fn faults_are_told_with_their_line() {
     let second =
         "    - env: TOKEN\n      secretRef: { name: c, key: d }\n      egressTo: [x.test]\n";
@@ -109,6 +126,9 @@ fn faults_are_told_with_their_line() {
         (usual("[a.test]", twin), 9, "taken by the entry in line 6"),
         (with("1A", "{ name: a, key: b }", "[a.test]", ""), 5, "no variable"),
         (with("LD_PRELOAD", "{ name: a, key: b }", "[a.test]", ""), 5, "loader"),
+        (with("HTTPS_PROXY", "{ name: a, key: b }", "[a.test]", ""), 5, "`HTTPS_PROXY` is how"),
+        (with("no_proxy", "{ name: a, key: b }", "[a.test]", ""), 5, "`no_proxy` is how"),
+        (with("SSL_CERT_FILE", "{ name: a, key: b }", "[a.test]", ""), 5, "choose another name"),
         (with("A", "{ name: .., key: b }", "[a.test]", ""), 6, "mounted secret"),
         (with("A", "{ name: a, key: ../../etc/shadow }", "[a.test]", ""), 6, "mounted secret"),
         (with("A", "{ name: a/b, key: c }", "[a.test]", ""), 6, "mounted secret"),
@@ -123,6 +143,10 @@ fn faults_are_told_with_their_line() {
         (usual("[a.test]", "      surprise: 1\n"), 8, "surprise"),
         (usual("[a.test]", "      maxOccurrences: many\n"), 8, ""),
         (usual("[a.test]", "      maxOccurrences: -1\n"), 8, ""),
+        (usual("[a.test]", "      maxOccurrences: 0\n"), 8, "`maxOccurrences` of `TOKEN` is 0"),
+        (usual("[a.test]", "      allow: ['GET b.test/**']\n"), 8, "`egressTo` of `TOKEN`"),
+        (usual("[a.test]", "      ask: [GET /a, 'GET a.test:8443/**']\n"), 8, "a.test:8443/**`"),
+        (usual("['*.a.test']", "      allow: ['GET a.test/**']\n"), 8, "`egressTo` of `TOKEN`"),
         (usual("a.test", ""), 7, ""),
         (usual("[a.test]", "      env: AGAIN\n"), 8, "duplicate"),
         (usual("[a.test]", "      allow: [GET /a, get /b]\n"), 8, "methods in capitals"),

@@ -62,7 +62,7 @@ pub(super) struct RawEntry {
     #[serde(default)]
     pub(super) placeholder: Option<Spanned<RawPlaceholder>>,
     #[serde(default)]
-    pub(super) max_occurrences: Option<u32>,
+    pub(super) max_occurrences: Option<Spanned<u32>>,
     #[serde(default)]
     pub(super) on_foreign: Option<Spanned<String>>,
     #[serde(default)]

@@ -9,6 +9,7 @@ use super::{
     liveness::OWN_HOST,
     provider::{EnvPattern, Provider, Variant, compile},
 };
+use crate::metadata::is_of_sessions;
 
 pub(super) const SCHEMA_VERSION: u32 = 1;
 /// More than any provider needs.
@@ -83,6 +84,11 @@ pub(super) fn check_variant(variant: &Variant) -> Result<(), String> {
         if !rule.starts_with('^') || !rule.ends_with('$') {
             return Err("format_regex begins with ^ and ends with $".to_owned());
         }
+    }
+    if let Some(name) = variant.env_var.as_ref().filter(|name| is_of_sessions(name.as_str())) {
+        return Err(format!(
+            "env_var {name} is how agents are led to Keyless or trust it, so it can't hold a placeholder"
+        ));
     }
     let retrieval = &variant.retrieval;
     let guide = variant.rotation.as_ref().and_then(|rotation| rotation.guide_url.as_deref());

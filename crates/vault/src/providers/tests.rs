@@ -378,6 +378,11 @@ fn what_is_wrong_is_told() {
             "\"egress\": {\"to\": [\"acme.test\"]}",
             "egress.to does not name",
         ),
+        (
+            "\"default_keychain_account\": \"acme\"",
+            "\"env_var\": \"HTTPS_PROXY\"",
+            "variant \"acme-key\": env_var HTTPS_PROXY is how",
+        ),
     ];
     assert!(check::read("acme", EXAMPLE).is_ok());
     for (from, to, expected) in cases {
