@@ -275,7 +275,13 @@ impl Ledger {
             }
             _ => why,
         };
-        let detail = if why.is_empty() { detail } else { detail.and(": ").and(why) };
+        let detail = match (code, rule.max_occurrences) {
+            (Code::TooManyOccurrences, Some(most)) => {
+                detail.and(": at most ").and(most).and(" in one request")
+            }
+            _ if why.is_empty() => detail,
+            _ => detail.and(": ").and(why),
+        };
         Error::with(code, detail).about(path)
     }
 }

@@ -51,10 +51,15 @@ fn each_occurrence_is_swapped_and_asked_for_once() {
 #[test]
 fn refusals_name_their_reason() {
     let to = |rule| Bench::new(vec![("a", VALUE, rule, PlaceholderForm::Default)]);
-    let once = EgressRule { max_occurrences: Some(1), ..rule("api.test", &Location::ALL) };
-    let bench = to(once);
+    let most =
+        |most| to(EgressRule { max_occurrences: Some(most), ..rule("api.test", &Location::ALL) });
+    let bench = most(2);
     let twice = format!("{0} {0}", bench.placeholder(0));
-    assert_eq!(code(header(&bench, "api.test", &twice)), Code::TooManyOccurrences);
+    assert_eq!(header(&bench, "api.test", &twice).unwrap(), format!("{VALUE} {VALUE}"));
+    let bench = most(1);
+    let refused = header(&bench, "api.test", &twice).unwrap_err();
+    assert_eq!(refused.code(), Code::TooManyOccurrences);
+    assert!(refused.detail().as_str().ends_with(": at most 1 in one request"), "{refused}");
     let bench = to(rule("api.test", &[Location::Query]));
     assert_eq!(code(header(&bench, "api.test", bench.placeholder(0))), Code::LocationNotAllowed);
     let block = EgressRule { on_foreign: OnForeign::Block, ..rule("api.test", &Location::ALL) };
