@@ -1,10 +1,14 @@
-use std::io::{ErrorKind, Read as _, Write as _};
+use std::{
+    io::{ErrorKind, Read as _, Write as _},
+    thread,
+    time::{Duration, Instant},
+};
 
 use keyless_core::Code;
-use keyless_egress::EngineConfig;
+use keyless_egress::{EngineConfig, Limits};
 use keyless_testkit::{Alpn, OriginOptions, TestCa};
 
-use crate::scene::{ALLOWED, Answer, Scene, Setting, hasty, read_head, read_rest};
+use crate::scene::{ALLOWED, Answer, PATIENCE, Scene, Setting, hasty, read_head, read_rest};
 
 #[test]
 fn what_readers_disagree_on_is_refused_and_closed() {
@@ -179,6 +183,29 @@ fn a_head_that_does_not_come_times_out() {
     let head = read_head(&mut stream);
     assert!(head.starts_with("HTTP/1.1 408"), "{head}");
     assert!(head.contains("head_timeout"));
+}
+
+/// From its first byte to its last, whatever comes in between; 30 s unless a test says less.
+#[test]
+fn a_head_that_drips_times_out() {
+    assert_eq!(Limits::default().head_time, Duration::from_secs(30));
+    let scene = Scene::of(Setting {
+        config: EngineConfig { limits: hasty(), ..EngineConfig::default() },
+        ..Setting::default()
+    });
+    let mut stream = scene.tls(ALLOWED, &[b"http/1.1"]);
+    let begun = Instant::now();
+    stream.write_all(b"GET / HTTP/1.1\r\nx: ").unwrap();
+    while scene.refused().is_empty() && begun.elapsed() < PATIENCE {
+        thread::sleep(Duration::from_millis(100));
+        if stream.write_all(b"x").and_then(|()| stream.flush()).is_err() {
+            break;
+        }
+    }
+    assert!(begun.elapsed() >= hasty().head_time, "{:?}", begun.elapsed());
+    let head = read_head(&mut stream);
+    assert!(head.starts_with("HTTP/1.1 408") && head.contains("head_timeout"), "{head}");
+    scene.assert_refused(&[Code::HeadTimeout]);
 }
 
 /// HTTP/2 agreed upon, and not begun: nothing of it can be answered yet.

@@ -85,6 +85,37 @@ fn names_keep_their_case_and_order() {
     assert!(sent.contains("accept: b"), "{sent}");
 }
 
+/// Blanks around a field's value say nothing, nor does what stands between two fields of one name (RFC 9110, section 5.3).
+#[test]
+fn without_a_placeholder_every_byte_but_the_hops_own_goes_on() {
+    let scene = scene_speaking(Alpn::Http1);
+    let line = "POST /a//b/../c?q=%41+&&;kloak_ HTTP/1.1\r\n";
+    let rest = "user-AGENT: x\r\ncontent-length: 4\r\n\r\n%00\n";
+    let came = "HoSt: allowed.test\r\nAccept: a\r\nX-ONE:  odd  ä \r\naccept: b\r\n";
+    let went = "HoSt: allowed.test\r\nAccept: a\r\naccept: b\r\nX-ONE: odd  ä\r\n";
+    let of_hop = "Connection: close, x-hop\r\nX-Hop: 1\r\n";
+    let answer = scene.raw(format!("{line}{of_hop}{came}{rest}").as_bytes());
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    let sent = scene.allowed.recorded();
+    assert_eq!(String::from_utf8_lossy(&sent), format!("{line}{went}{rest}"));
+}
+
+#[test]
+fn a_header_in_odd_case_is_swapped_and_keeps_it() {
+    let scene = scene_speaking(Alpn::Http1);
+    let answer = scene.raw(
+        format!(
+            "GET / HTTP/1.1\r\nhost: allowed.test\r\naUtHoRiZaTiOn: Bearer {}\r\nconnection: close\r\n\r\n",
+            scene.placeholder
+        )
+        .as_bytes(),
+    );
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    let sent = String::from_utf8(scene.allowed.recorded()).unwrap();
+    let expected = format!("\r\naUtHoRiZaTiOn: Bearer {}\r\n", scene.canary.value());
+    assert!(sent.contains(&expected), "{sent}");
+}
+
 #[test]
 fn connections_are_kept_and_shared_with_no_other_session() {
     let scene = scene_speaking(Alpn::Http1);
