@@ -183,6 +183,31 @@ fn the_specifications_resource_is_one() {
     }
 }
 
+/// The parser tells the keys that there are, and the page has a row for each.
+#[test]
+fn the_page_has_every_key() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/fleet.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let rows: Vec<_> = page.lines().filter(|line| line.starts_with("| `")).collect();
+    let keys_of = |text: &str| -> Vec<String> {
+        let told = parse_catalog(text).unwrap_err().to_string();
+        let (_, known) = told.split_once("expected one of ").unwrap();
+        known.split(';').next().unwrap().split(", ").map(str::to_owned).collect()
+    };
+    let entry = keys_of(&usual("[a.test]", "      surprise: 1\n"));
+    let spec = keys_of(&usual("[a.test]", "  surprise: 1\n"));
+    assert!(entry.len() >= 15 && spec.len() >= 4, "{entry:?} {spec:?}");
+    let in_rows =
+        |name: &str| rows.iter().any(|row| row.split(" |").next().unwrap().contains(name));
+    for key in entry
+        .iter()
+        .map(|key| format!("`{key}`"))
+        .chain(spec.iter().map(|key| format!("`spec.{key}")))
+    {
+        assert!(in_rows(&key), "docs/fleet.md has no row for {key}");
+    }
+}
+
 #[test]
 fn the_place_is_told_once_and_in_front() {
     let told = |text: &str| parse_catalog(text).unwrap_err().to_string();
