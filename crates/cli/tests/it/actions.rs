@@ -224,10 +224,11 @@ fn an_agent_sees_nothing_of_an_action_that_runs() {
 #[test]
 fn a_timeout_ends_everything_and_its_last_words_are_cleaned() {
     let world = with_boxed();
-    let marker = format!("keyless-{}", std::process::id());
+    let marker_number = std::process::id();
+    let marker = format!("keyless-{marker_number}");
     let template = format!(
         "trap 'echo {{{{nl:db/PASSWORD}}}}; exit 1' TERM; \
-         setsid sh -c 'exec -a {marker} sleep 1000' & (trap '' TERM; sh -c ': {marker}; sleep 1001') & \
+         setsid sleep 1000.{marker_number} & (trap '' TERM; sh -c ': {marker}; sleep 1001') & \
          sleep 1002 & wait"
     );
     // Long enough for the shell to have come to its traps on a busy machine.
@@ -244,7 +245,7 @@ fn a_timeout_ends_everything_and_its_last_words_are_cleaned() {
     assert!(stopped["graceful_exit"].is_boolean() && stopped["signals"][0] == 15, "{stopped}");
     let lines = std::process::Command::new("ps").args(["-eo", "args"]).output().unwrap();
     let lines = String::from_utf8_lossy(&lines.stdout).into_owned();
-    let ours = ["sleep 1000", "sleep 1001", "sleep 1002"];
+    let ours = [&format!("sleep 1000.{marker_number}")[..], "sleep 1001", "sleep 1002"];
     let left = lines.lines().filter(|line| line.contains(&marker) || ours.contains(line));
     assert_eq!(left.collect::<Vec<_>>(), [""; 0]);
 }
