@@ -52,7 +52,7 @@ pub(crate) mod rotation;
 mod webhooks;
 
 pub(crate) use self::{
-    acting::end_revoked,
+    acting::end_unfit,
     listen::Listeners,
     ndjson::serve as serve_session,
     rotation::keep_phases,

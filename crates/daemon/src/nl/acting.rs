@@ -1,4 +1,4 @@
-//! What an agent has under way, and how it ends when the agent is no more.
+//! What an agent has under way, and how it ends when the agent may act no more.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,30 +15,30 @@ use tokio::time::timeout;
 use super::{
     actions::{ActionOrder, ActionOutcome, ActionSession},
     agents::is_below,
-    caller::Caller,
+    caller::{Acting as ByToken, Caller},
     resolve::Meant,
     room::{Over, Place},
     service::NlService,
 };
 use crate::broker::agent;
 
-/// How often it is looked whether somebody else has revoked an agent that is at work.
+/// How often it is looked whether somebody else has revoked or suspended an agent that is at work.
 const LOOK: Duration = Duration::from_millis(500);
-/// After how many of these it is looked whether one that has done something before is revoked: what its actions have had
-/// is in memory until then.
+/// After how many of these it is looked whether one that has done something before may act still: what its actions have
+/// had is in memory until then.
 const LOOKS_AT_WORK: u32 = 10;
 
 /// How soon it is looked again whether what was ended is over.
 const SOON: Duration = Duration::from_millis(10);
 
-/// Ends what agents have under way that the operator, or another broker of the store, has revoked, and forgets what they
-/// have had.
-pub(crate) async fn end_revoked(service: Arc<NlService>) {
+/// Ends what agents have under way that the operator, or another broker of the store, has revoked or suspended, and
+/// forgets what they have had.
+pub(crate) async fn end_unfit(service: Arc<NlService>) {
     for look in (0..LOOKS_AT_WORK).cycle() {
         tokio::time::sleep(LOOK).await;
         let busy = service.present.busy();
         let known = if look == 0 { service.with_sessions() } else { Vec::new() };
-        service.dismiss_revoked(busy.into_iter().chain(known)).await;
+        service.dismiss_unfit(busy.into_iter().chain(known)).await;
     }
 }
 
@@ -59,15 +59,17 @@ impl NlService {
         self.sessions.lock().keys().cloned().collect()
     }
 
-    async fn dismiss_revoked(&self, agents: impl IntoIterator<Item = InstanceId>) {
+    pub(super) async fn dismiss_unfit(&self, agents: impl IntoIterator<Item = InstanceId>) {
         for instance in agents {
             // A store that can't be read now may be the next time; nothing new begins without it.
             let Ok(aid) = self.agents.show(&instance).await else { continue };
-            let in_force = self.agents.in_force(&aid, Timestamp::now()).await;
-            // Those above it count as well: with its parent a sub-agent is no more.
-            let is_over = in_force.is_err_and(|error| error.code() == Code::AgentRevoked);
-            if is_over || aid.lifecycle == AgentState::Revoked {
-                self.dismiss(&instance, Code::AgentRevoked);
+            // Those above it count as well: a sub-agent acts for as long as its parent may.
+            let Err(error) = self.agents.in_force(&aid, Timestamp::now()).await else { continue };
+            if matches!(
+                error.code(),
+                Code::AgentExpired | Code::AgentRevoked | Code::AgentSuspended
+            ) {
+                self.dismiss(&instance, error.code());
             }
         }
     }
@@ -109,9 +111,12 @@ impl NlService {
         self.revoke_all(&below, &ending).await.map(drop)
     }
 
-    /// Ends what an agent has under way, for good; gives the number of its actions.
+    /// Ends what an agent has under way, for good unless it is suspended; gives the number of its actions.
     pub(super) fn dismiss(&self, instance: &InstanceId, why: Code) -> usize {
-        self.present.end(instance, why);
+        match why {
+            Code::AgentSuspended => self.present.interrupt(instance, why),
+            _ => self.present.end(instance, why),
+        }
         self.sessions.lock().remove(instance);
         self.room.leave(instance)
     }
@@ -156,22 +161,25 @@ impl NlService {
         };
         let everybody = caller.everybody().map(|aid| &aid.instance_id);
         let over: Vec<Over> = everybody.map(|one| self.present.over(one)).collect();
+        // Work that is handed on by an action is its issuer's own message.
+        let own = if caller.acting.as_ref().is_some_and(ByToken::is_of_issuer) { 2 } else { 1 };
+        let ends = Ends { over, own };
         // Locked before it is asked, so that what a session leaves is there when its end removes it.
         let mut sessions = self.sessions.lock();
-        if let Some(why) = over.iter().find_map(|over| *over.borrow()) {
+        if let Some(why) = ends.ended() {
             // Of this one nothing has begun.
             let is_stopped = why == Code::ActionInterrupted;
             return Err(if is_stopped { Code::SessionEnded } else { why }.into());
         }
         if caller.acting.is_some() {
-            return Ok(Acting { session: open()?, over });
+            return Ok(Acting { session: open()?, ends });
         }
         if let Some(session) = sessions.get(&aid.instance_id) {
-            return Ok(Acting { session: Arc::clone(session), over });
+            return Ok(Acting { session: Arc::clone(session), ends });
         }
         let session = open()?;
         sessions.insert(aid.instance_id.clone(), Arc::clone(&session));
-        Ok(Acting { session, over })
+        Ok(Acting { session, ends })
     }
 }
 
@@ -190,8 +198,15 @@ impl NlService {
 /// The actions of an agent, for as long as it is one.
 pub(super) struct Acting {
     session: Arc<ActionSession>,
-    /// Of the agent and of those that it acts for.
+    ends: Ends,
+}
+
+/// When an agent may act no more, or one that it acts for.
+struct Ends {
+    /// Of the agent, then of those whose work it does, up to the first.
     over: Vec<Over>,
+    /// How many of them are told why; to who acts under a token, the end of the others is the token's.
+    own: usize,
 }
 
 impl Acting {
@@ -221,16 +236,33 @@ impl Acting {
     ) -> Result<ActionOutcome, Error> {
         tokio::select! {
             biased;
-            why = self.ended() => Err(why.into()),
+            why = self.ends.end() => Err(why.into()),
             outcome = Box::pin(self.session.run_at(order, place)) => outcome,
         }
     }
+}
 
-    async fn ended(&self) -> Code {
+impl Ends {
+    /// What has ended already.
+    fn ended(&self) -> Option<Code> {
+        let told = |(at, over): (usize, &Over)| over.borrow().map(|why| self.told(at, why));
+        self.over.iter().enumerate().find_map(told)
+    }
+
+    async fn end(&self) -> Code {
         let mut over = self.over.clone();
         let ends = over.iter_mut().map(|over| Box::pin(over.wait_for(Option::is_some)));
-        let (ended, ..) = futures_util::future::select_all(ends).await;
-        ended.ok().and_then(|why| *why).unwrap_or(Code::SessionEnded)
+        let (ended, at, _) = futures_util::future::select_all(ends).await;
+        let why = ended.ok().and_then(|why| *why).unwrap_or(Code::SessionEnded);
+        self.told(at, why)
+    }
+
+    fn told(&self, at: usize, why: Code) -> Code {
+        match why {
+            Code::ActionInterrupted => why,
+            _ if at < self.own => why,
+            _ => Code::DelegationRevoked,
+        }
     }
 }
 
@@ -276,23 +308,45 @@ mod tests {
         assert!(nl.sessions.lock().is_empty());
     }
 
+    /// How an action ends that a person is asked about when this becomes of its agent meanwhile, in another process.
+    async fn ended_by(served: &Served, caller: &Caller, to: AgentState) -> Code {
+        let nl = &served.nl;
+        let payload = payload();
+        let acting = nl.submit(caller, &payload, "req-1", Timestamp::now(), Ahead::default());
+        let ending = async {
+            served.until_asked().await;
+            nl.dismiss_unfit(nl.present.busy()).await;
+            assert_eq!(nl.present.busy(), std::slice::from_ref(&caller.aid.instance_id));
+            let to = (to, LifecycleAuthority::Operator);
+            nl.agents.change(&caller.aid.instance_id, to, "a test").await.unwrap();
+            nl.dismiss_unfit(nl.present.busy()).await;
+        };
+        let both = async { tokio::join!(Box::pin(acting), Box::pin(ending)) };
+        let both = tokio::time::timeout(Duration::from_secs(20), both).await;
+        let (outcome, ()) = both.expect("it ends");
+        outcome.unwrap().fault.unwrap().code()
+    }
+
     #[tokio::test]
     async fn an_action_ends_when_the_operator_revokes_its_agent() {
         let (served, caller) = asked().await;
+        let ended = ended_by(&served, &caller, AgentState::Revoked).await;
+        assert_eq!(ended, Code::AgentRevoked);
+        assert!(served.nl.present.busy().is_empty());
+    }
+
+    #[tokio::test]
+    async fn an_action_ends_when_its_agent_is_suspended() {
+        let (served, caller) = asked().await;
         let nl = &served.nl;
-        let payload = payload();
-        let acting = nl.submit(&caller, &payload, "req-1", Timestamp::now(), Ahead::default());
-        let revoking = async {
-            served.until_asked().await;
-            nl.dismiss_revoked(nl.present.busy()).await;
-            assert_eq!(nl.present.busy(), std::slice::from_ref(&caller.aid.instance_id));
-            // As keyless agent revoke does, in a process of its own.
-            let to = (AgentState::Revoked, LifecycleAuthority::Operator);
-            nl.agents.change(&caller.aid.instance_id, to, "a test").await.unwrap();
-            nl.dismiss_revoked(nl.present.busy()).await;
-        };
-        let (outcome, ()) = tokio::join!(Box::pin(acting), Box::pin(revoking));
-        assert_eq!(outcome.unwrap().fault.unwrap().code(), Code::AgentRevoked);
-        assert!(nl.present.busy().is_empty());
+        nl.present.begin(&caller.aid.instance_id, "s-1", None);
+        let ended = ended_by(&served, &caller, AgentState::Suspended).await;
+        assert_eq!(ended, Code::AgentSuspended);
+        assert!(nl.present.busy().is_empty() && nl.sessions.lock().is_empty());
+        // Activated, it goes on: its session is not over.
+        let to = (AgentState::Active, LifecycleAuthority::Operator);
+        nl.agents.change(&caller.aid.instance_id, to, "a test").await.unwrap();
+        assert!(nl.present.over_of_session(&caller.aid.instance_id).is_some());
+        assert!(nl.session_of(&caller).is_ok());
     }
 }

@@ -184,6 +184,15 @@ impl Present {
         here.retain(|_, one| one.is_known());
     }
 
+    /// Ends all that is under way of an agent; what it begins later is another matter.
+    pub(super) fn interrupt(&self, agent: &InstanceId, why: Code) {
+        let mut here = self.here.lock();
+        if let Some(one) = here.get_mut(agent) {
+            std::mem::take(&mut one.over).send_replace(Some(why));
+        }
+        here.retain(|_, one| one.is_known());
+    }
+
     /// When an agent's session is over; nothing for an agent that is none.
     pub(super) fn over_of_session(&self, agent: &InstanceId) -> Option<Over> {
         let here = self.here.lock();

@@ -39,6 +39,7 @@ use super::{
     caller::Caller,
     record::{Account, End, end_unwritten, more_before, stopped},
     resolve::{Meant, View, missing, names, place_subject, places, subject, subjects},
+    room::Place,
     service::NlService,
 };
 
@@ -311,7 +312,7 @@ impl NlService {
         let is_handed_on = matches!(action.deed, Deed::Delegate { .. });
         // Before it is judged: what it may do is asked when its turn has come.
         if !action.dry_run && !is_handed_on {
-            course.place = Some(self.room.enter(&caller.aid.instance_id).await?);
+            course.place = Some(self.entered(caller).await?);
         }
         let band = self.may_act(caller).await?;
         if is_handed_on {
@@ -352,6 +353,18 @@ impl NlService {
         self.run(caller, &session, checked, allowed, account, course)
             .await
             .map(|outcome| Done::Ran(Box::new(outcome)))
+    }
+
+    /// A place, once there is one; who was stopped while it waited is told why.
+    async fn entered(&self, caller: &Caller) -> Result<Place, NlFault> {
+        let instance = &caller.aid.instance_id;
+        let place = self.room.enter(instance).await;
+        if place.is_err()
+            && let Ok(aid) = self.agents.show(instance).await
+        {
+            self.agents.in_force(&aid, Timestamp::now()).await?;
+        }
+        place
     }
 
     /// Whether a person is asked about all that the agent of this band does, or somebody whose work it does.

@@ -7,7 +7,7 @@ use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use keyless_core::{
-    Error,
+    Code, Error,
     agent::{AgentState, Aid, LifecycleAuthority},
 };
 
@@ -69,8 +69,8 @@ impl NlService {
     async fn rest(&self, aid: &Aid, reason: &'static str) -> Result<Aid, Error> {
         let to = (AgentState::Suspended, LifecycleAuthority::Upkeep);
         let rested = self.agents.change(&aid.instance_id, to, reason).await?;
-        // With the values that its actions have had; one that is under way has its own hold on them.
-        self.sessions.lock().remove(&aid.instance_id);
+        let why = if reason == IDLE { Code::AgentSuspended } else { Code::AgentExpired };
+        self.dismiss(&aid.instance_id, why);
         self.delegations.revoke_of_agent(&self.agents, &aid.instance_id).await?;
         Ok(rested)
     }

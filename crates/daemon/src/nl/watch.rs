@@ -60,6 +60,9 @@ impl NlService {
         // A question is no try, but for bait, which nobody has a reason to ask about.
         let is_bait = |fault: &&NlFault| fault.code() == Code::HoneypotTouched;
         let fault = fault.filter(|fault| !account.is_dry_run || is_bait(fault));
+        // Nor is it one when the token that work is done under ends while it is done.
+        let is_ended = |fault: &&NlFault| course.ran && fault.code() == Code::DelegationRevoked;
+        let fault = fault.filter(|fault| !is_ended(fault));
         seen.extend(fault.iter().flat_map(|fault| of_fault(fault.code(), category(fault), now)));
         if seen.is_empty() {
             // What an agent had under way when it turned red stays here.
@@ -92,13 +95,14 @@ impl NlService {
         Ok((!is_stopped).then(|| Code::ThreatTooHigh.into()))
     }
 
-    /// Suspends a red agent, with all that it has handed on and was handed.
+    /// Suspends a red agent, with all that it has under way, has handed on and was handed.
     async fn stop(&self, instance: &InstanceId, shift: Shift) -> Result<(), Error> {
         // Somebody else may have stopped it meanwhile.
         if self.agents.show(instance).await?.lifecycle == AgentState::Active {
             let by = LifecycleAuthority::Detection { score: shift.after.score };
             self.agents.change(instance, (AgentState::Suspended, by), "threat score").await?;
         }
+        self.dismiss(instance, Code::AgentSuspended);
         self.delegations.revoke_of_agent(&self.agents, instance).await.map(drop)
     }
 }

@@ -36,7 +36,7 @@ use crate::{
     hardening::raise_open_files,
     liveness::LivenessChecks,
     log_keeping::{SigningProblem, keep_log},
-    nl::{Listeners, NlService, Telling, end_revoked, keep_phases, tell_all, tidy_agents},
+    nl::{Listeners, NlService, Telling, end_unfit, keep_phases, tell_all, tidy_agents},
     operator::{Approver, OperatorDoor, Overview},
     places::Places,
     reload::{self, Change, Watcher},
@@ -230,7 +230,7 @@ fn begin_upkeep(
         grace: nl.grace(),
     };
     beside.spawn(tidy_agents(Arc::clone(speaking)));
-    beside.spawn(end_revoked(Arc::clone(speaking)));
+    beside.spawn(end_unfit(Arc::clone(speaking)));
     beside.spawn(tell_all(telling, nl.webhooks.clone()));
     beside.spawn(keep_phases(Arc::clone(vault), log.clone(), nl.grace()));
     beside.spawn(desktop::watch(Arc::clone(broker.requests()), places.clone()));

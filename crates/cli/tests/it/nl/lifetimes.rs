@@ -155,6 +155,26 @@ fn another_account_reads_no_variable_and_an_argument_is_warned_of() {
     assert!(warning.starts_with("db/PASSWORD: it stands in a program's arguments"), "{warning}");
 }
 
+/// NL-1.5. What it begins once it may act again is another matter.
+#[test]
+fn a_suspension_ends_what_is_under_way() {
+    let world = with_secrets();
+    let served = Served::start(&world);
+    granted(&world, AGENT, &["db/*"]);
+    let instance = served.agents["agent"]["instance_id"].as_str().unwrap();
+    let pause = Pause::new(605);
+    let mut under_way = served.acting(&pause.then_hash());
+    pause.begun();
+    world.keyless(&["agent", "suspend", instance]).run().ok();
+    let answers: Value = serde_json::from_str(&under_way.line()).unwrap();
+    let told = (&answers[0]["body"]["status"], &answers[0]["body"]["error"]["nl_code"]);
+    assert_eq!(told, (&json!("denied"), &json!("NL-E103")), "{answers}");
+    wait_until("its process has ended", || pause.pid().is_none());
+    world.keyless(&["agent", "activate", instance]).run().ok();
+    let answer = served.act(&json!({ "type": "exec", "template": "true {{nl:db/PASSWORD}}" }));
+    assert_eq!(answer["body"]["status"], "success", "{answer}");
+}
+
 /// NL-3.3, read by an account that may: nobody else gets as far (`mcp::neighbours`).
 #[test]
 fn a_brokers_memory_has_no_value_of_an_agent_that_is_no_more() {

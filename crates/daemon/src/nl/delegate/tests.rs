@@ -792,3 +792,56 @@ async fn bait_in_a_delegations_scope_is_an_incident() {
     assert_eq!(touched, Err(Code::HoneypotTouched));
     assert!(score().await > 0);
 }
+
+/// By nobody but the operator, in another process: the token is looked at as each use begins, and not again.
+#[tokio::test]
+async fn work_under_a_token_ends_with_its_issuer() {
+    for to in [AgentState::Suspended, AgentState::Revoked] {
+        let served = Served::new().await;
+        served.add_asked().await;
+        let nl = &served.nl;
+        let issuer = served.agent("a", &[Delegate, Exec], &["*"]).await;
+        let helper = served.agent("b", &[Exec], &[]).await;
+        let mut wanted = asked(&helper, &["exec"], 2);
+        wanted["delegation_scope"]["secrets"] = json!(["api/asked"]);
+        let made = token(&served, &issuer, &wanted).await.unwrap();
+        let helper = under(&served, &made, helper).await;
+        let exec = action(json!({ "type": "exec", "template": "true {{nl:api/asked}}" }));
+        let ending = async {
+            served.until_asked().await;
+            let to = (to, LifecycleAuthority::Operator);
+            nl.agents.change(&issuer.aid.instance_id, to, "a test").await.unwrap();
+            nl.dismiss_unfit(nl.present.busy()).await;
+        };
+        let both = async { tokio::join!(Box::pin(done(&served, &helper, exec)), ending) };
+        let both = tokio::time::timeout(std::time::Duration::from_secs(20), both).await;
+        assert_eq!(both.expect("it ends").0, Some(Code::DelegationRevoked), "{to}");
+        // It is nothing that its doer has tried.
+        let (_, incidents) = nl.detection.standing(&helper.aid.instance_id).await.unwrap();
+        assert_eq!(incidents, 0);
+    }
+}
+
+/// Whose message it is hears what became of them.
+#[tokio::test]
+async fn work_that_is_handed_on_by_an_action_ends_with_who_hands_it_on() {
+    let served = Served::new().await;
+    served.add_asked().await;
+    let nl = &served.nl;
+    let issuer = served.agent("a", &[Delegate, Exec], &["*"]).await;
+    let helper = served.agent("b", &[Exec], &[]).await;
+    let handed = action(json!({
+        "type": "delegate", "delegate_to": helper.aid.agent_uri.as_str(),
+        "delegated_action": { "type": "exec", "template": "true {{nl:api/asked}}" },
+        "delegation_scope": { "secrets": ["api/asked"], "max_uses": 1 },
+    }));
+    let ending = async {
+        served.until_asked().await;
+        let to = (AgentState::Suspended, LifecycleAuthority::Operator);
+        nl.agents.change(&issuer.aid.instance_id, to, "a test").await.unwrap();
+        nl.dismiss_unfit(nl.present.busy()).await;
+    };
+    let both = async { tokio::join!(Box::pin(done(&served, &issuer, handed)), ending) };
+    let both = tokio::time::timeout(std::time::Duration::from_secs(20), both).await;
+    assert_eq!(both.expect("it ends").0, Some(Code::AgentSuspended));
+}

@@ -14,7 +14,7 @@ use crate::{
     broker::{Broker, Inherited, OpenSession, Wanted},
     caution::Caution,
     config::Config,
-    nl::{NlService, end_revoked},
+    nl::{NlService, end_unfit},
     places::Places,
     run::SessionHandle,
     session_broker::LAST_TRIES,
@@ -67,7 +67,7 @@ impl OwnTools {
         let nl = Arc::new(NlService::new(&broker, places, &config.nl)?);
         // What can't be written now is tried again by the next broker.
         let _ = nl.end_orphans().await;
-        let upkeep = tokio::spawn(end_revoked(Arc::clone(&nl))).abort_handle();
+        let upkeep = tokio::spawn(end_unfit(Arc::clone(&nl))).abort_handle();
         // Nothing closes the store before the run is over.
         let desk = desk(&broker, places, config.unlock.window(None)?.for_one_run());
         // It has a proxy only where it is asked for one.
