@@ -1,10 +1,13 @@
 //! What runs for each type of action, and what enters it.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 use keyless_core::{
     Code, Destination, Error, Handle, SafeText, TemplatePart,
-    action::{Deed, TemplateSource},
+    action::{Action, Deed, TemplateSource},
     parse_template,
 };
 use zeroize::Zeroizing;
@@ -282,6 +285,23 @@ fn reach(
     Ok(Reach { only: confined.then_some(hosts), placeholders })
 }
 
+/// Where a template's file would be, and how many bytes it has without its values.
+pub(crate) fn outlined(
+    action: &Action,
+    action_id: &str,
+) -> Result<Option<(PathBuf, usize)>, Error> {
+    let Deed::Template { source: TemplateSource::Inline(text), output_path } = &action.deed else {
+        return Ok(None);
+    };
+    let path = kept::output_path(output_path.as_deref(), action_id)?;
+    let parts = parse_template(text).map_err(|_| Error::new(Code::PlaceholderInvalid))?;
+    let size = |part: &TemplatePart| match part {
+        TemplatePart::Text(text) => text.len(),
+        TemplatePart::Handle(_) => 0,
+    };
+    Ok(Some((path, parts.iter().map(size).sum())))
+}
+
 /// A rendered file, the number of its placeholders, and what the agent should know beside.
 pub(crate) fn render(
     work: &Work,
@@ -328,7 +348,7 @@ pub(crate) fn render(
 /// Grows by hand, so that an outgrown buffer is wiped.
 fn append(content: &mut Zeroizing<Vec<u8>>, bytes: &[u8]) -> Result<(), Error> {
     if content.len() + bytes.len() > kept::ROOM {
-        return Err(kept::too_large());
+        return Err(kept::full());
     }
     if content.capacity() - content.len() < bytes.len() {
         let mut larger = Zeroizing::new(Vec::with_capacity((content.len() + bytes.len()) * 2));

@@ -17,7 +17,7 @@ pub use crate::cleaning::Redaction;
 use crate::{
     captured::{Bounds, End, Ended, run_to_end},
     cleaning::{Cleaner, Sought, clean_outputs, is_looked_for},
-    commands::{Prepared, check, prepare, render},
+    commands::{Prepared, check, outlined, prepare, render},
     kept::{Kept, Rendered, Shelf},
     material::Materials,
     ports::{Berth, Entrusted, Exit, Known, Release, Standing, WentOut},
@@ -202,6 +202,14 @@ impl Executor {
     pub fn check(&self, action: &Action, action_id: &str) -> Result<Checked, Error> {
         let draft = check(&action.deed, action_id, &self.services.providers)?;
         Ok(Checked { action: action.clone(), draft })
+    }
+
+    /// Finds whether what an action would render has room beside what is kept, as far as it shows without a value.
+    pub fn check_room(&self, action: &Action, action_id: &str) -> Result<(), Error> {
+        match outlined(action, action_id)? {
+            Some((path, size)) => self.shelf.has_room(&path, size),
+            None => Ok(()),
+        }
     }
 
     /// The rendered files that an action's command names, as things are now. It uses the secrets in them as much as

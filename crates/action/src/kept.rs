@@ -57,14 +57,17 @@ impl Shelf {
     /// Keeps a file; one of the same path goes.
     pub(crate) fn keep(&self, rendered: Rendered) -> Result<(), Error> {
         let mut files = self.0.lock();
+        let (path, size) = (&rendered.file.path, rendered.file.content.len());
+        has_room(&files, path, size)?;
         let now = Timestamp::now();
-        files.retain(|file| file.until > now && file.file.path != rendered.file.path);
-        let held: usize = files.iter().map(|file| file.file.content.len()).sum();
-        if held + rendered.file.content.len() > ROOM {
-            return Err(too_large());
-        }
+        files.retain(|file| file.until > now && file.file.path != *path);
         files.push(rendered);
         Ok(())
+    }
+
+    /// Whether a file of at least so many bytes may be kept there.
+    pub(crate) fn has_room(&self, path: &Path, size: usize) -> Result<(), Error> {
+        has_room(&self.0.lock(), path, size)
     }
 
     /// The files that a command names.
@@ -127,8 +130,15 @@ pub(crate) fn output_path(asked: Option<&str>, action_id: &str) -> Result<PathBu
     }
 }
 
-pub(crate) fn too_large() -> Error {
-    Error::with(Code::OutputTooLarge, "rendered files hold 16 MiB at most".into())
+fn has_room(files: &[Rendered], path: &Path, size: usize) -> Result<(), Error> {
+    let now = Timestamp::now();
+    let stay = files.iter().filter(|file| file.until > now && file.file.path != path);
+    let held: usize = stay.map(|file| file.file.content.len()).sum();
+    if held + size > ROOM { Err(full()) } else { Ok(()) }
+}
+
+pub(crate) fn full() -> Error {
+    Error::with(Code::RenderedFull, "rendered files hold 16 MiB at most".into())
 }
 
 /// When a file that is made now goes.

@@ -596,6 +596,10 @@ codes! {
     RateLimited = "rate_limited", "NL-E202", 429, Refused, Agent, true,
         "wait a minute before you ask again",
         "Too much was asked for in a minute.";
+    /// What templates have made holds as much as it may.
+    RenderedFull = "rendered_full", "NL-E206", 429, Refused, Agent, true,
+        "wait until files are over (each is kept ten minutes), or render to the output_path of one that you need no more",
+        "There is no room for another rendered file.";
     /// No git repository where one is needed.
     RepositoryMissing = "repository_missing", "NL-E800", 404, NotFound, Operator, false,
         "run it inside a git repository; git init makes one",

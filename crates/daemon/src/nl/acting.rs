@@ -222,6 +222,11 @@ impl Acting {
         self.session.could_run(action, action_id, secrets, hosts).await
     }
 
+    /// As [`ActionSession::check_room`].
+    pub(super) fn check_room(&self, action: &Action, action_id: &str) -> Result<(), Error> {
+        self.session.check_room(action, action_id)
+    }
+
     /// As [`ActionSession::may_use`].
     pub(super) async fn may_use(&self, meant: &[Meant]) -> Result<(), Error> {
         let secrets = meant.iter().map(|meant| (&meant.handle, &meant.path));

@@ -143,6 +143,11 @@ impl ActionSession {
         Ok(checked)
     }
 
+    /// As [`Executor::check_room`].
+    pub(super) fn check_room(&self, action: &Action, action_id: &str) -> Result<(), Error> {
+        self.executor.check_room(action, action_id)
+    }
+
     /// Finds whether any of these values must not be used any more, whatever it is for.
     pub(super) async fn may_use<'a>(
         &self,

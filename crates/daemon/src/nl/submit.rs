@@ -331,6 +331,7 @@ impl NlService {
         let session = self.session_of(caller)?;
         let hosts = Some(allowance.allowed_hosts());
         let checked = session.could_run(&action, &account.action_id, &meant, hosts).await?;
+        session.check_room(&action, &account.action_id)?;
         course.ahead.noting.written().await?;
         // Whatever a watched agent does waits for a person, as if its grant had said so.
         let is_asked = is_asked || self.is_watched(caller, band).await?;

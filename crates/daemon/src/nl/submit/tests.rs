@@ -239,6 +239,27 @@ async fn an_action_that_can_not_be_done_takes_no_use_of_its_grant() {
 }
 
 #[tokio::test]
+async fn a_template_that_has_no_room_takes_no_use_of_its_grant() {
+    let served = Served::new().await;
+    let caller = served.agent("a", &[ActionType::Template], &[]).await;
+    served.allow(&caller, json!({ "max_uses": 1 })).await;
+    let tried = async |text: &str, path: &str| {
+        let action = json!({ "type": "template", "template_content": text, "output_path": path });
+        let outcome = served.nl.one(&caller, read(action), "req-1", Timestamp::now()).await;
+        outcome.fault.map(|fault| fault.code())
+    };
+    let large = "x".repeat(1 << 20);
+    for number in 0..16 {
+        assert_eq!(tried(&large, &format!("{number}.txt")).await, None);
+    }
+    assert_eq!(tried("x={{nl:api/token}}", "app.env").await, Some(Code::RenderedFull));
+    let id = keyless_core::grant::GrantId::parse("g-more").unwrap();
+    assert_eq!(served.nl.grants.show(&id).await.unwrap().used, [0]);
+    // One that takes another's place has its room; its value is not here.
+    assert_eq!(tried("x={{nl:api/token}}", "3.txt").await, Some(Code::SecretUnavailable));
+}
+
+#[tokio::test]
 async fn what_lies_beyond_an_agents_own_bounds_is_said_to() {
     let served = Served::new().await;
     let scope = json!({ "projects": ["t"], "environments": ["*"], "categories": ["db"] });
