@@ -7,9 +7,9 @@
 use std::collections::BTreeMap;
 
 use keyless_core::{Code, Error, SafeText, maybe_whole};
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 /// What the protocol's own messages say beside what they ask for: the server says it for its agent, whatever stands here.
 const OF_MESSAGES: [&str; 4] = ["$schema", "agent", "nl_version", "request_id"];
@@ -53,6 +53,7 @@ pub(super) struct GetAgent {
 
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(transform = names_of_action)]
 pub(super) struct ExecuteAction {
     /// `exec`, `template`, `inject_stdin`, `inject_tempfile`, `sdk_proxy` or `delegate`.
     #[serde(rename = "type", alias = "action_type")]
@@ -96,6 +97,7 @@ pub(super) struct ExecuteAction {
     purpose: Option<String>,
     /// How long it may take, 1000 to 600000; 30000 when absent.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "maybe_whole")]
+    #[schemars(range(min = 1000, max = 600_000))]
     timeout_ms: Option<u64>,
     /// Whether it is only checked.
     dry_run: Option<bool>,
@@ -121,6 +123,7 @@ pub(super) struct CheckAccess {
 
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(transform = names_of_delegation)]
 pub(super) struct CreateDelegation {
     /// The agent that is to act, `nl://vendor/type/version`.
     #[serde(alias = "subject")]
@@ -130,6 +133,7 @@ pub(super) struct CreateDelegation {
     delegation_scope: Map<String, Value>,
     /// For how long, in seconds, where the scope does not say.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "maybe_whole")]
+    #[schemars(range(min = 1))]
     ttl_seconds: Option<u64>,
 }
 
@@ -155,6 +159,7 @@ pub(super) struct RegisterAgent {
     scope: Option<Map<String, Value>>,
     /// How long it lives at most; 12 when absent, and no longer than you.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "maybe_whole")]
+    #[schemars(range(min = 1))]
     requested_ttl_hours: Option<u32>,
     /// Where it runs, as words of your own.
     session_context: Option<BTreeMap<String, String>>,
@@ -194,10 +199,42 @@ pub(super) struct QueryAudit {
     platform: Option<String>,
     /// Which page; 1 when absent.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "maybe_whole")]
+    #[schemars(range(min = 1))]
     page: Option<u32>,
     /// Entries on it, 100 at most; 50 when absent.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "maybe_whole")]
+    #[schemars(range(min = 1, max = 100))]
     page_size: Option<u32>,
+}
+
+fn names_of_action(schema: &mut Schema) {
+    name_twice(schema, &[("type", "action_type"), ("context", "scope")]);
+}
+
+fn names_of_delegation(schema: &mut Schema) {
+    name_twice(schema, &[("delegate_to", "subject"), ("delegation_scope", "scope")]);
+}
+
+/// Gives members their other names, of which one is said. As what is not: several models take no tool whose schema has
+/// `oneOf`, `anyOf` or `allOf` at its top.
+fn name_twice(schema: &mut Schema, names: &[(&str, &str)]) {
+    let mut faults = Vec::new();
+    for (name, other) in names {
+        faults.push(json!({ "required": [name, other] }));
+        let required = schema.get_mut("required").and_then(Value::as_array_mut);
+        if let Some(required) = required.filter(|all| all.iter().any(|one| one == name)) {
+            required.retain(|one| one != name);
+            let either = json!([{ "required": [name] }, { "required": [other] }]);
+            faults.push(json!({ "not": { "anyOf": either } }));
+        }
+        if let Some(members) = schema.get_mut("properties").and_then(Value::as_object_mut)
+            && let Some(mut member) = members.get(*name).cloned()
+        {
+            member["description"] = format!("Another word for `{name}`.").into();
+            members.insert((*other).to_owned(), member);
+        }
+    }
+    schema.insert("not".to_owned(), json!({ "anyOf": faults }));
 }
 
 impl Arguments for CheckAccess {}
@@ -221,8 +258,6 @@ impl Arguments for ExecuteAction {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]

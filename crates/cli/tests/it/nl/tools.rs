@@ -102,6 +102,56 @@ impl<'w> Tools<'w> {
     }
 }
 
+/// Whoever checks arguments before they are sent takes what is taken, and nothing else.
+#[test]
+fn what_a_tools_schema_takes_the_tool_takes() {
+    let world = with_secrets();
+    let served = Served::start(&world);
+    granted(&world, AGENT, &["db/*"]);
+    let mut tools = Tools::of(&world, "nl", &served.agents["agent"]);
+    let scope = json!({ "secrets": ["db/PASSWORD"] });
+    let (act, hand, audit) = ("nl_execute_action", "nl_create_delegation", "nl_query_audit");
+    let cases = [
+        (act, true, json!({ "type": "exec", "template": "true" })),
+        (act, true, json!({ "action_type": "exec", "template": "true" })),
+        (act, true, json!({ "type": "exec", "template": "true", "scope": { "project": "x" } })),
+        (act, true, json!({ "type": "exec", "template": "true", "timeout_ms": 1000 })),
+        (act, true, json!({ "type": "exec", "template": "true", "timeout_ms": null })),
+        (act, false, json!({ "template": "true" })),
+        (act, false, json!({ "type": "exec", "action_type": "exec", "template": "true" })),
+        (act, false, json!({ "type": "exec", "template": "true", "scope": {}, "context": {} })),
+        (act, false, json!({ "type": "exec", "template": "true", "timeout_ms": 5 })),
+        (act, false, json!({ "type": "exec", "template": "true", "timeout_ms": 600_001 })),
+        (act, false, json!({ "type": "exec", "template": "true", "kind": "exec" })),
+        (hand, true, json!({ "delegate_to": HELPER, "delegation_scope": scope })),
+        (hand, true, json!({ "subject": HELPER, "scope": scope, "ttl_seconds": 60 })),
+        (hand, false, json!({ "subject": HELPER, "scope": scope, "ttl_seconds": 0 })),
+        (hand, false, json!({ "subject": HELPER, "delegate_to": HELPER, "scope": scope })),
+        (hand, false, json!({ "subject": HELPER })),
+        (audit, false, json!({ "page": 0 })),
+        (audit, false, json!({ "page_size": 101 })),
+    ];
+    let listed = tools.ask("tools/list", &json!({}))["result"]["tools"].clone();
+    let mut schemas = json!({});
+    for tool in listed.as_array().unwrap() {
+        schemas[tool["name"].as_str().unwrap()] = tool["inputSchema"].clone();
+        for word in ["oneOf", "anyOf", "allOf"] {
+            assert!(tool["inputSchema"].get(word).is_none(), "{tool}");
+        }
+    }
+    let asked: Vec<Value> = cases
+        .iter()
+        .map(|(tool, valid, value)| {
+            json!({ "schema": tool, "what": value.to_string(), "valid": valid, "value": value })
+        })
+        .collect();
+    assert_eq!(schemas::judged(&world, &json!({ "schemas": schemas, "cases": asked })), "");
+    for (tool, is_valid, arguments) in cases {
+        let answer = tools.call(tool, &arguments);
+        assert_eq!(answer["isError"] != true, is_valid, "{arguments}: {answer}");
+    }
+}
+
 #[test]
 fn tools_of_the_nl_set_are_messages() {
     let world = with_secrets();
