@@ -46,6 +46,8 @@ pub struct Named {
     pub request_id: Option<String>,
     /// What an envelope says that it is.
     pub kind: Option<MessageType>,
+    /// The same, shortened, where that is no type of message.
+    pub unknown_kind: Option<SafeText>,
     /// `agent`, of a body or of what an envelope holds: who says to have sent it.
     pub agent: Option<Value>,
 }
@@ -61,19 +63,23 @@ impl Named {
 
     /// What an object says.
     pub fn of(object: &Map<String, Value>) -> Self {
-        let said = |object: &Map<String, Value>, key| id(object, key).ok().flatten();
+        let name = |object: &Map<String, Value>, key| id(object, key).ok().flatten();
         let sender = |object: &Map<String, Value>| object.get("agent").cloned();
         if !object.contains_key("message_type") {
-            let (request_id, agent) = (said(object, "request_id"), sender(object));
+            let (request_id, agent) = (name(object, "request_id"), sender(object));
             return Self { request_id, agent, ..Self::default() };
         }
         let payload = object.get("payload").and_then(Value::as_object);
-        let kind = object.get("message_type").and_then(Value::as_str);
+        let said = object.get("message_type").unwrap_or(&Value::Null);
+        let kind = said.as_str().and_then(MessageType::parse);
+        let words = || said.as_str().map_or_else(|| said.to_string(), ToOwned::to_owned);
+        let unknown_kind = kind.is_none().then(|| SafeText::default().as_they_wrote(&words()));
         Self {
             shape: Some(Shape::Enveloped),
-            id: said(object, "message_id"),
-            request_id: payload.and_then(|payload| said(payload, "request_id")),
-            kind: kind.and_then(MessageType::parse),
+            id: name(object, "message_id"),
+            request_id: payload.and_then(|payload| name(payload, "request_id")),
+            kind,
+            unknown_kind,
             agent: payload.and_then(sender),
         }
     }

@@ -30,6 +30,8 @@ pub(crate) struct Account {
     pub(crate) action_id: String,
     /// Nothing where what came names no type of action.
     pub(crate) kind: Option<ActionType>,
+    /// What it calls itself, where that is no type of action.
+    pub(crate) unknown_kind: Option<SafeText>,
     /// The request's own name.
     pub(crate) correlation_id: String,
     pub(crate) purpose: Option<String>,
@@ -96,8 +98,7 @@ impl Account {
         };
         let stopped = matches!(action, Action::Blocked | Action::Denied);
         let mut draft = self.draft(action, outcome, &end);
-        let attempted = self.kind.filter(|_| stopped);
-        draft.detail.attempted_action = attempted.map(|kind| kind.as_str().to_owned());
+        draft.detail.attempted_action = self.attempted().filter(|_| stopped);
         draft.detail.redacted_count = Some(end.redacted_count).filter(|count| *count > 0);
         draft.detail.exit_code = end.exit_code.map(i64::from);
         draft.detail.duration_ms =
@@ -110,6 +111,12 @@ impl Account {
         draft.error_code = end.code;
         draft.secrets_used = if end.used { end.about } else { Vec::new() };
         draft
+    }
+
+    /// What it was to be.
+    pub(crate) fn attempted(&self) -> Option<String> {
+        let unknown = || self.unknown_kind.as_ref().map(unknown);
+        self.kind.map(|kind| kind.as_str().to_owned()).or_else(unknown)
     }
 
     fn incident(&self, end: &End) -> Draft {
@@ -150,7 +157,7 @@ pub(super) struct Refusal {
     agent: Agent,
     source_ip: Option<IpAddr>,
     delegation: Vec<String>,
-    kind: MessageType,
+    kind: String,
     about: Option<SafeText>,
     correlation_id: String,
     /// How many before it were not written down.
@@ -169,7 +176,7 @@ impl Refusal {
             agent: caller.as_logged(),
             source_ip: caller.source_ip,
             delegation: caller.delegation.clone(),
-            kind,
+            kind: kind.as_str().to_owned(),
             about: about(payload),
             correlation_id,
             before: 0,
@@ -188,7 +195,7 @@ impl Refusal {
             agent: agent("broker", "broker"),
             source_ip: presented.source_ip,
             delegation: Vec::new(),
-            kind,
+            kind: kind.as_str().to_owned(),
             about: said.or(claimed).map(|name| SafeText::default().as_they_wrote(name)),
             correlation_id: message_id(),
             before: 0,
@@ -200,6 +207,12 @@ impl Refusal {
         Self { before, ..self }
     }
 
+    /// The same, of a message that calls itself something that there is not.
+    pub(super) fn called(self, kind: Option<&SafeText>) -> Self {
+        let kind = kind.map_or(self.kind, unknown);
+        Self { kind, ..self }
+    }
+
     /// The entry, with why.
     pub(super) fn draft(self, code: Code) -> Draft {
         let outcome = outcome(Some(code));
@@ -207,7 +220,7 @@ impl Refusal {
         Draft {
             error_code: Some(code),
             detail: Detail {
-                attempted_action: Some(self.kind.as_str().to_owned()),
+                attempted_action: Some(self.kind),
                 delegation: self.delegation,
                 source_ip: self.source_ip.map(|address| address.to_string()),
                 note: more_before(self.before),
@@ -223,6 +236,11 @@ impl Refusal {
             )
         }
     }
+}
+
+/// A type that there is not, told apart from those that there are.
+fn unknown(said: &SafeText) -> String {
+    format!("unknown: {said}")
 }
 
 /// What is told of those that nothing was written of.

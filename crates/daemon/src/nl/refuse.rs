@@ -138,10 +138,12 @@ impl NlService {
                 presented.credential.as_ref().and_then(|_| self.rates.tell_refusal(NOBODY, now));
             let Some(before) = told else { return fault };
             let refusal = Refusal::of_nobody(presented, kind, &payload).after(before);
+            let refusal = refusal.called(named.unknown_kind.as_ref());
             return self.on_record(refusal, fault).await;
         };
         let id = named.request_id.clone().or_else(|| named.id.clone()).unwrap_or_else(message_id);
         let refusal = Refusal::of(&caller, kind, &payload, id);
+        let refusal = refusal.called(named.unknown_kind.as_ref());
         match self.count(&caller).await {
             Ok(state) => {
                 *rate = Some(state);

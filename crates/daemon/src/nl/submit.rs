@@ -168,8 +168,9 @@ impl NlService {
             Ok(action) => (Some(action.kind()), action.purpose.clone(), action.dry_run),
             Err(unread) => (unread.kind, None, false),
         };
-        let account =
-            Account { purpose, is_dry_run, ..self.account(caller, kind, request_id, received) };
+        let unknown_kind = read.as_ref().err().and_then(|unread| unread.unknown_kind.clone());
+        let account = self.account(caller, kind, request_id, received);
+        let account = Account { purpose, is_dry_run, unknown_kind, ..account };
         let done = match read {
             Ok(action) => Box::pin(self.attempt(caller, action, &account, &mut course)).await,
             Err(unread) => Err(unread.fault),
@@ -188,6 +189,7 @@ impl NlService {
         received: Timestamp,
     ) -> Outcome {
         let account = self.account(caller, unread.kind, request_id, received);
+        let account = Account { unknown_kind: unread.unknown_kind, ..account };
         let course = Course { note: more_before(before), ..Course::default() };
         let (response, fault) = response(&account, &course, Err(unread.fault));
         self.tell(&account, course, (response, 0), fault).await
@@ -221,6 +223,7 @@ impl NlService {
             agent: Arc::new(caller.as_logged()),
             action_id: format!("act_{}", Uuid::new_v4()),
             kind,
+            unknown_kind: None,
             correlation_id: request_id.to_owned(),
             purpose: None,
             source_ip: caller.source_ip,
@@ -785,9 +788,10 @@ fn is_granted_unopened(
 
 /// Reads an action, elsewhere if it is large.
 async fn parsed(action: Value) -> Result<Action, Unread> {
-    let (weight, kind) = (Weight::of_bytes(json_size(&action)), kind_of(&action));
+    let weight = Weight::of_bytes(json_size(&action));
+    let (kind, unknown_kind) = kind_of(&action);
     let read = apart(weight, move || read(action)).await;
-    read.unwrap_or_else(|fault| Err(Unread { kind, fault }))
+    read.unwrap_or_else(|fault| Err(Unread { kind, unknown_kind, fault }))
 }
 
 /// The text of a template, of an action for another agent as well, so that what is judged is what is done.

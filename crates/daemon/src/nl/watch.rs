@@ -122,7 +122,7 @@ fn entry(account: &Account, course: &Course, incident: Incident, shift: Shift) -
     Draft {
         detail: Detail {
             action_id: Some(account.action_id.clone()),
-            attempted_action: account.kind.map(|kind| kind.as_str().to_owned()),
+            attempted_action: account.attempted(),
             kind: Some(incident.attack.as_str().to_owned()),
             note: Some(format!("{}, {method}", incident.attack.category())),
             threat_score: Some(u64::from(shift.after.score)),

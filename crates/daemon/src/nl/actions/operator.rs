@@ -96,6 +96,7 @@ impl OwnActions {
             agent: Arc::clone(&self.agent),
             action_id: action_id.clone(),
             kind: Some(request.action.kind()),
+            unknown_kind: None,
             correlation_id: format!("req-{}", Uuid::now_v7()),
             purpose: request.action.purpose.clone(),
             source_ip: None,

@@ -386,17 +386,23 @@ async fn what_a_grant_names_and_nobody_keeps_is_not_found() {
 async fn what_can_not_be_read_is_on_record_as_what_it_says_it_is() {
     let served = Served::new().await;
     let caller = served.agent("a", &[ActionType::Exec], &["*"]).await;
-    for (action, logged) in [
-        (json!({ "type": "template" }), audit::Action::Template),
-        (json!({ "type": "exec", "template": "true {{nl:a b}}" }), audit::Action::Exec),
-        (json!({ "type": "teleport" }), audit::Action::Blocked),
-        (json!({ "type": "egress" }), audit::Action::Blocked),
-        (json!("exec"), audit::Action::Blocked),
+    let long = "x".repeat(4000);
+    for (action, logged, attempted) in [
+        (json!({ "type": "template" }), audit::Action::Template, None),
+        (json!({ "type": "exec", "template": "true {{nl:a b}}" }), audit::Action::Exec, None),
+        (json!({ "type": "teleport\n" }), audit::Action::Blocked, Some("unknown: teleport ")),
+        (json!({ "type": "egress" }), audit::Action::Blocked, Some("unknown: egress")),
+        (json!({ "type": long }), audit::Action::Blocked, Some("unknown: xxx")),
+        (json!("exec"), audit::Action::Blocked, None),
     ] {
         let outcome = served.nl.one(&caller, read(action.clone()), "req-1", Timestamp::now()).await;
         assert!(outcome.fault.is_some(), "{action}");
         let entry = served.nl.vault.store().audit_tail(1).await.unwrap().remove(0);
         assert_eq!((entry.action, entry.result), (logged, audit::Outcome::Error), "{action}");
+        let said = entry.detail.attempted_action.as_deref();
+        assert_eq!(said.is_some(), attempted.is_some(), "{action}");
+        assert!(said.unwrap_or_default().starts_with(attempted.unwrap_or_default()), "{said:?}");
+        assert!(said.unwrap_or_default().chars().count() < 320, "{said:?}");
     }
 }
 

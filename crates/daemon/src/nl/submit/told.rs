@@ -107,35 +107,39 @@ pub(in crate::nl) fn denied(denial: &Denial, meant: &[Meant], kind: ActionType) 
 pub(in crate::nl) struct Unread {
     /// Its type, where it names one.
     pub(super) kind: Option<ActionType>,
+    /// What it calls itself, where that is none.
+    pub(super) unknown_kind: Option<SafeText>,
     pub(in crate::nl) fault: NlFault,
 }
 
 impl Unread {
     /// What was to be an action, and why it is none.
     pub(in crate::nl) fn of(action: &Value, fault: NlFault) -> Self {
-        Self { kind: kind_of(action), fault }
+        let (kind, unknown_kind) = kind_of(action);
+        Self { kind, unknown_kind, fault }
     }
 }
 
-/// The type that an object names as its own.
-pub(super) fn kind_of(action: &Value) -> Option<ActionType> {
-    let kind = action.get("type")?.as_str()?.parse().ok();
-    kind.filter(|kind| *kind != ActionType::Egress)
+/// The type that an object names as its own, or its word for it, shortened, where that is none.
+pub(super) fn kind_of(action: &Value) -> (Option<ActionType>, Option<SafeText>) {
+    let Some(said) = action.get("type").and_then(Value::as_str) else { return (None, None) };
+    let kind = said.parse().ok().filter(|kind| *kind != ActionType::Egress);
+    let unknown = kind.is_none().then(|| SafeText::default().as_they_wrote(said));
+    (kind, unknown)
 }
 
 /// The action that an object is, or why it is none.
 pub(super) fn read(action: Value) -> Result<Action, Unread> {
-    let kind = kind_of(&action);
-    let is_unknown = kind.is_none() && action.get("type").is_some_and(Value::is_string);
+    let (kind, unknown_kind) = kind_of(&action);
     Action::from_json(action).map_err(|error| {
         let words = SafeText::default().as_they_wrote(&error.to_string());
         let fault = match error {
             ActionError::Handle(_) => bad_handle(&error.to_string()),
             ActionError::Type => NlFault::new(Code::ActionUnknown, words),
-            _ if is_unknown => NlFault::new(Code::ActionUnknown, words),
+            _ if unknown_kind.is_some() => NlFault::new(Code::ActionUnknown, words),
             _ => NlFault::new(Code::MessageMalformed, words),
         };
-        Unread { kind, fault }
+        Unread { kind, unknown_kind, fault }
     })
 }
 
