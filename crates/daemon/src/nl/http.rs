@@ -29,7 +29,7 @@ use tokio::{
 };
 use zeroize::Zeroizing;
 
-use self::route::{Route, route};
+use self::route::{Query, Route, route};
 use super::{
     answer::{Answered, refused},
     apart::{SMALL, Weight, apart},
@@ -165,7 +165,15 @@ async fn dispatch(
         Route::Message { kind, payload } => (kind, payload),
         Route::Discovery => (MessageType::DiscoveryRequest, Map::new()),
     };
-    let presented = presented(request.headers(), uri.query(), client.peer);
+    // Of two senders it is nobody's to say whose the message is.
+    said_once(request.headers(), &OF_SENDER)?;
+    let asked = route::query(uri.query().unwrap_or_default());
+    let presented = presented(request.headers(), &asked, client.peer);
+    let once = said_once(request.headers(), &OF_BODY).and_then(|()| asked_once(&asked, &more));
+    if let Err(fault) = once {
+        let said = (kind, Named::default());
+        return Ok(service.refuse_unread(Some(&presented), said, fault, Shape::Bare).await);
+    }
     let message = if method == Method::POST {
         let read = match body_of(request).await {
             // Who shows nothing is nobody whatever it says, and so much of it is not looked at.
@@ -189,7 +197,7 @@ async fn dispatch(
         if kind != MessageType::DiscoveryRequest {
             names_its_sender(&presented, request.headers())?;
         }
-        more.extend(route::query(uri.query().unwrap_or_default()));
+        more.extend(asked.members);
         Message { shape: Shape::Bare, kind, id: None, payload: more }
     };
     let _under_way = client.seat.begin();
@@ -267,14 +275,39 @@ fn refuse_pages(headers: &HeaderMap, listening: &Listening) -> Result<(), NlFaul
     Err(NlFault::new(Code::AuthorityMismatch, words))
 }
 
-fn presented(headers: &HeaderMap, query: Option<&str>, peer: IpAddr) -> Presented {
+/// The headers that say who sends a message.
+const OF_SENDER: [&str; 4] =
+    ["authorization", "x-nl-agent-uri", "x-nl-attestation", "x-nl-instance-id"];
+/// Those that say what it is.
+const OF_BODY: [&str; 2] = ["content-type", "x-nl-request-id"];
+
+/// Whether each of these headers stands there once at most: whatever lies between may have read another one than is read
+/// here.
+fn said_once(headers: &HeaderMap, names: &[&'static str]) -> Result<(), NlFault> {
+    let twice = names.iter().find(|name| headers.get_all(**name).iter().nth(1).is_some());
+    twice.map_or(Ok(()), |name| Err(said_twice("header", name)))
+}
+
+fn said_twice(what: &'static str, name: &str) -> NlFault {
+    let words = SafeText::words("the ").and(what).and(" ").as_they_wrote(name);
+    let words = words.and(" is there more than once; send it once");
+    NlFault::new(Code::MessageMalformed, words)
+}
+
+/// Whether a query says each thing once, and nothing that the path has said.
+fn asked_once(asked: &Query, of_path: &Map<String, Value>) -> Result<(), NlFault> {
+    let again = || asked.members.keys().find(|name| of_path.contains_key(*name));
+    let twice = asked.repeated.as_ref().or_else(again);
+    twice.map_or(Ok(()), |name| Err(said_twice("parameter", name)))
+}
+
+fn presented(headers: &HeaderMap, query: &Query, peer: IpAddr) -> Presented {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let credential = text("authorization").and_then(|line| line.split_once(' '));
     let credential = credential.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
     let credential = credential.map(|(_, word)| Zeroizing::new(word.trim().to_owned()));
-    let asked = route::query(query.unwrap_or_default());
     let said = |header: &str, key: &str| {
-        let asked = asked.get(key).and_then(Value::as_str);
+        let asked = query.members.get(key).and_then(Value::as_str);
         text(header).or(asked).map(ToOwned::to_owned)
     };
     let claim = said("x-nl-agent-uri", "agent_uri").zip(said("x-nl-instance-id", "instance_id"));
@@ -377,7 +410,7 @@ mod tests {
                 (HeaderName::from_static(name), HeaderValue::from_str(value).unwrap())
             });
             let headers: HeaderMap = shown.collect();
-            let presented = presented(&headers, None, IpAddr::from([127, 0, 0, 1]));
+            let presented = presented(&headers, &route::query(""), IpAddr::from([127, 0, 0, 1]));
             let fault = names_its_sender(&presented, &headers).err();
             fault.map(|fault| fault.details()["header"].as_str().unwrap_or_default().to_owned())
         };

@@ -1,6 +1,9 @@
 //! What a client that has chapter 08 in hand finds at the door: statuses, codes, headers, forms.
 
-use std::os::unix::fs::PermissionsExt as _;
+use std::{
+    io::{Read as _, Write as _},
+    os::unix::fs::PermissionsExt as _,
+};
 
 use super::*;
 
@@ -413,6 +416,64 @@ fn who_begins_more_than_its_grant_lets_it_is_told_when_it_may_again() {
     assert!((1..=60).contains(&wait), "{detail}");
     assert_eq!(refused["retry_after"], wait.to_string());
     assert_eq!((&refused["limit"], &refused["remaining"]), (&json!("1"), &json!("0")));
+}
+
+/// Whatever lies between, which may have read the other one, has read the same as Keyless.
+#[test]
+fn what_is_said_twice_is_refused() {
+    let world = with_secrets();
+    let served = Served::start(&world);
+    let own = |key: &str| served.agents["agent"][key].as_str().unwrap().to_owned();
+    let place = served.base.split('/').nth(2).unwrap();
+    let said = |method: &str, path: &str, more: &str, body: &str| {
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\nHost: {place}\r\nConnection: close\r\nAuthorization: Bearer {}\r\n\
+             X-NL-Agent-URI: {}\r\nX-NL-Instance-ID: {}\r\n{more}Content-Length: {}\r\n\r\n{body}",
+            own("credential"),
+            own("agent_uri"),
+            own("instance_id"),
+            body.len(),
+        );
+        let mut stream = std::net::TcpStream::connect(place).unwrap();
+        stream.write_all(head.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        (answer.split(' ').nth(1).unwrap().to_owned(), answer)
+    };
+    let (typed, body) =
+        ("Content-Type: application/json\r\n", bare(&served, &json!({})).to_string());
+    let act = |more: &str| said("POST", "/nl/v1/actions", &format!("{typed}{more}"), &body);
+    assert_eq!(act("").0, "200");
+    for (more, named) in [
+        ("Authorization: Bearer nlk_another\r\n", "authorization"),
+        ("X-NL-Agent-URI: nl://acme.corp/other/1.0.0\r\n", "x-nl-agent-uri"),
+        ("X-NL-Instance-ID: x\r\n", "x-nl-instance-id"),
+        ("X-NL-Attestation: a\r\nX-NL-Attestation: b\r\n", "x-nl-attestation"),
+        ("Content-Type: text/plain\r\n", "content-type"),
+        ("X-NL-Request-ID: a\r\nX-NL-Request-ID: b\r\n", "x-nl-request-id"),
+    ] {
+        let (status, answer) = act(more);
+        assert_eq!(status, "400", "{more}: {answer}");
+        assert!(
+            answer.contains(&format!("the header {named} is there more than once")),
+            "{answer}"
+        );
+    }
+    let get = |path: &str| said("GET", path, "", "");
+    let shown = format!("/nl/v1/agents/{}", own("instance_id"));
+    assert_eq!(get(&format!("{shown}?x=1")).0, "200");
+    for path in
+        ["/nl/v1/rotations?since=2026-01-01T00:00:00Z&since=x", &format!("{shown}?instance_id=x")]
+    {
+        let (status, answer) = get(path);
+        assert_eq!(status, "400", "{path}: {answer}");
+        assert!(answer.contains("is there more than once"), "{answer}");
+    }
+    // Whose it is is known where the sender is said once.
+    let is_it = |entry: &Value| {
+        entry["agent"]["uri"] == AGENT && entry["error_code"] == "message_malformed"
+    };
+    assert_eq!(world.log().iter().filter(|entry| is_it(entry)).count(), 4);
 }
 
 #[test]

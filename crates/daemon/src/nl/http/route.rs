@@ -69,14 +69,25 @@ fn of(kind: MessageType, key: &str, id: &str) -> Option<Route> {
     Some(Route::Message { kind, payload })
 }
 
-/// A query as an object of texts; the first of two of one name counts.
-pub(super) fn query(text: &str) -> Map<String, Value> {
-    let mut found = Map::new();
+/// What stands behind an address.
+pub(super) struct Query {
+    /// As an object of texts.
+    pub(super) members: Map<String, Value>,
+    /// What is said there more than once.
+    pub(super) repeated: Option<String>,
+}
+
+/// Reads a query.
+pub(super) fn query(text: &str) -> Query {
+    let (mut members, mut repeated) = (Map::new(), None);
     for pair in text.split('&').filter(|pair| !pair.is_empty()) {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-        found.entry(decoded(key)).or_insert_with(|| decoded(&value.replace('+', " ")).into());
+        let (key, value) = (decoded(key), decoded(&value.replace('+', " ")));
+        if members.insert(key.clone(), value.into()).is_some() {
+            repeated = repeated.or(Some(key));
+        }
     }
-    found
+    Query { members, repeated }
 }
 
 fn decoded(text: &str) -> String {
@@ -124,7 +135,10 @@ mod tests {
 
     #[test]
     fn a_query_is_an_object_of_texts() {
-        let read = query("since=2026&secrets=a%2Fb,c&since=1&x");
-        assert_eq!(Value::Object(read), json!({ "since": "2026", "secrets": "a/b,c", "x": "" }));
+        let read = query("since=2026&secrets=a%2Fb,c&x");
+        assert_eq!(read.repeated, None);
+        let members = json!({ "since": "2026", "secrets": "a/b,c", "x": "" });
+        assert_eq!(Value::Object(read.members), members);
+        assert_eq!(query("a=1&b=2&%61=1").repeated.as_deref(), Some("a"));
     }
 }
