@@ -5,7 +5,7 @@ use std::{net::IpAddr, path::PathBuf, time::Duration};
 use clap::{Args, Subcommand};
 use jiff::Timestamp;
 use keyless_core::{
-    Destination, SecretPath,
+    Destination,
     action::{ActionType, UnknownActionType},
     agent::{AgentUri, InstanceId, TrustLevel},
     delegation::TokenId,
@@ -137,9 +137,9 @@ pub(crate) struct GrantExplainArgs {
     /// It would change a database's rows
     #[arg(long)]
     pub(crate) writes: bool,
-    /// The secrets, as project/category/name
-    #[arg(value_name = "PATH", required = true)]
-    pub(crate) paths: Vec<SecretPath>,
+    /// The secrets: project/category/name, or as the agent writes them (api/TOKEN)
+    #[arg(value_name = "SECRET", required = true)]
+    pub(crate) secrets: Vec<String>,
     #[command(flatten)]
     pub(crate) factor: FactorArgs,
 }

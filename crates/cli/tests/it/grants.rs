@@ -43,6 +43,40 @@ fn a_grant_is_made_explained_and_taken_back() {
     world.keyless(&["delegation", "list"]).run().ok();
 }
 
+/// As the agent itself writes it; and its own grants come before those of others.
+#[test]
+fn a_secret_is_explained_by_its_short_reference() {
+    let world = World::with_token();
+    world.add("team/web/api/token", &[]).ok();
+    let granted = |id: &str, agent: &str, more: &[&str]| {
+        let made = ["grant", "create", "--agent", agent, "--id", id];
+        world.keyless(&[&made[..], more].concat()).run().ok();
+    };
+    let explain = |name: &str| {
+        let asked = ["grant", "explain", "--agent", AGENT, "--json", name];
+        world.keyless(&asked).run()
+    };
+    // Of several no grant says which.
+    let ambiguous = explain("api/TOKEN").exits(2).json().to_string();
+    assert!(ambiguous.contains("ambiguous") && ambiguous.contains(TOKEN), "{ambiguous}");
+    granted("g-other", "nl://acme.corp/other/1.0.0", &["--secret", "**"]);
+    granted("g-mail", AGENT, &["--secret", "mail/*"]);
+    let told = |name: &str| {
+        let said = explain(name).json()["data"]["permissions"].clone();
+        let ids = said.as_array().unwrap().iter();
+        ids.map(|one| (one["secret"].clone(), one["grant_id"].clone())).collect::<Vec<_>>()
+    };
+    let [first, second] = &told(TOKEN)[..] else { panic!() };
+    assert_eq!((&first.1, &second.1), (&json!("g-mail"), &json!("g-other")));
+    granted("g-own", AGENT, &["--secret", TOKEN]);
+    for name in ["api/TOKEN", "{{nl:api/token}}", TOKEN] {
+        assert_eq!(told(name)[0], (json!(TOKEN), json!("g-own")), "{name}");
+        assert_eq!(explain(name).data()["allowed"], json!(true), "{name}");
+    }
+    explain("nothing/HERE").exits(3);
+    explain("a b").exits(2);
+}
+
 #[test]
 fn an_agent_that_may_not_act_is_not_told_to_be_allowed() {
     let world = World::with_token();

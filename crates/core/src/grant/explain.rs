@@ -71,10 +71,11 @@ pub fn explain(
                 all.push(Explained { subject: subject.clone(), permission: at, lacks });
             }
         }
-        // One that is another agent's, or names other secrets, is far away, whatever else it lacks.
-        let is_far = |lack: &&Lack| matches!(lack, Lack::Agent | Lack::Secret);
+        // One that is another agent's is further away than any of its own, and of these one that names other secrets,
+        // whatever else it lacks.
+        let is = |one: &Explained, lack| one.lacks.contains(&lack);
         all[from..].sort_by_key(|one| {
-            (one.lacks.iter().filter(is_far).count(), one.lacks.len(), one.lacks.clone())
+            (is(one, Lack::Agent), is(one, Lack::Secret), one.lacks.len(), one.lacks.clone())
         });
     }
     all

@@ -8,10 +8,15 @@ use std::{
 use jiff::Timestamp;
 use keyless_core::{
     Code, Error, Exit, SafeText, SecretPath,
+    action::Action,
     agent::{AgentState, AgentUri, Aid, InstanceId, TrustLevel},
-    grant::{Explained, Request, Subject},
+    grant::{Explained, Lack, Request, Subject},
 };
-use keyless_daemon::{Activation, Agents, Config, audit_log, nl::grants::Grants, vault::Vault};
+use keyless_daemon::{
+    Activation, Agents, Config, audit_log,
+    nl::{actions::resolve_handles, grants::Grants},
+    vault::{Secret, Vault},
+};
 use serde_json::{Value, json};
 
 use super::lacks;
@@ -31,27 +36,36 @@ pub(super) async fn run(ui: &Ui, args: GrantExplainArgs) -> Result<ExitCode, Err
         let places = known(path).map(|secret| vault.places(secret)).unwrap_or_default();
         Subject::new(path.clone(), places)
     };
-    let subjects: Vec<Subject> = args.paths.iter().map(subject).collect();
     let contexts = aid.as_ref().and_then(|aid| aid.session_context.clone());
-    let request = Request {
+    let (grants, categories) = (Grants::new(&vault, audit_log(&vault)), vault.categories().await?);
+    let contexts = contexts.unwrap_or_else(BTreeMap::new);
+    let every: Vec<Subject> = secrets.iter().map(|secret| subject(&secret.path)).collect();
+    let asked = Request {
         agent_uri: &uri,
         instance_id: aid.as_ref().map_or(&nobody, |aid| &aid.instance_id),
         organization_id: aid.as_ref().map_or("local", |aid| &aid.organization_id),
         trust: aid.as_ref().map_or(TrustLevel::L0, |aid| aid.trust_level),
         action: args.action,
         writes: args.writes,
-        subjects: &subjects,
-        categories: &vault.categories().await?,
-        contexts: &contexts.unwrap_or_else(BTreeMap::new),
+        subjects: &every,
+        categories: &categories,
+        contexts: &contexts,
         source_ip: args.ip,
         approved: false,
     };
+    let named = named_by_its_grants(&grants.explain(&asked).await?);
+    let granted: Vec<Secret> =
+        secrets.iter().filter(|secret| named.contains(&secret.path)).cloned().collect();
+    let meant = |text: &String| meant(text, &vault, &granted, &secrets);
+    let paths = args.secrets.iter().map(meant).collect::<Result<Vec<_>, _>>()?;
+    let subjects: Vec<Subject> = paths.iter().map(subject).collect();
+    let request = Request { subjects: &subjects, ..asked };
     let log = audit_log(&vault);
-    let said = Grants::new(&vault, log.clone()).explain(&request).await?;
+    let said = grants.explain(&request).await?;
     if aid.is_none() {
         ui.warn("no agent of that name is registered; taken as one of trust level L0");
     }
-    for path in args.paths.iter().filter(|path| known(path).is_none()) {
+    for path in paths.iter().filter(|path| known(path).is_none()) {
         ui.warn(format!("there is no secret {path} in the store"));
     }
     let (mut words, mut all_allowed, mut refusals) = (String::new(), true, Vec::new());
@@ -81,6 +95,47 @@ pub(super) async fn run(ui: &Ui, args: GrantExplainArgs) -> Result<ExitCode, Err
     let answer = json!({ "allowed": all_allowed, "agent": refusals, "permissions": data });
     ui.answer("grant explain", &answer, &words);
     Ok(if all_allowed { ExitCode::SUCCESS } else { ExitCode::from(Exit::Refused as u8) })
+}
+
+/// The secrets that the agent's own grants name, for whatever.
+fn named_by_its_grants(said: &[Explained]) -> BTreeSet<SecretPath> {
+    let is_named =
+        |one: &&Explained| !one.lacks.contains(&Lack::Agent) && !one.lacks.contains(&Lack::Secret);
+    said.iter().filter(is_named).map(|one| one.subject.path().clone()).collect()
+}
+
+/// The secret that is meant: as the agent's own actions would mean it, and where that is nothing, among all.
+fn meant(
+    text: &str,
+    vault: &Vault,
+    granted: &[Secret],
+    all: &[Secret],
+) -> Result<SecretPath, Error> {
+    let in_full = SecretPath::parse(text).ok();
+    if let Some(path) = in_full.as_ref().filter(|path| all.iter().any(|one| one.path == **path)) {
+        return Ok(path.clone());
+    }
+    let template = if text.starts_with("{{") { text.into() } else { format!("{{{{nl:{text}}}}}") };
+    let action = Action::from_json(json!({ "type": "exec", "template": template }));
+    let action = action.map_err(|error| {
+        let words = SafeText::default().as_they_wrote(&error.to_string());
+        Error::with(Code::PlaceholderInvalid, words)
+    })?;
+    let among = |visible| Ok(resolve_handles(&action, vault, visible)?.into_iter().next());
+    let found = among(granted).or_else(|error: Error| match error.code() {
+        Code::SecretNotFound => among(all),
+        _ => Err(error),
+    });
+    match (found, in_full) {
+        (Ok(Some((_, path))), _) => Ok(path),
+        (Ok(None), _) => {
+            let words = SafeText::default().as_they_wrote(text).and(" is no reference");
+            Err(Error::with(Code::PlaceholderInvalid, words))
+        }
+        // One that is not there yet is told as that.
+        (Err(error), Some(path)) if error.code() == Code::SecretNotFound => Ok(path),
+        (Err(error), _) => Err(error),
+    }
 }
 
 /// Who does not act at all, whatever its grants say.
