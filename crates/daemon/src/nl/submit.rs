@@ -22,13 +22,14 @@ use keyless_vault::{Secret, Vault};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
+use self::{
+    course::note_of_aliases,
+    file::Hidden,
+    told::{as_written, bad_handle, kind_of, read, response, text},
+};
 pub(super) use self::{
     course::{Ahead, Course, Done},
     told::{Unread, denied},
-};
-use self::{
-    file::Hidden,
-    told::{as_written, bad_handle, kind_of, read, response, text},
 };
 use super::{
     acting::Acting,
@@ -171,6 +172,9 @@ impl NlService {
         let unknown_kind = read.as_ref().err().and_then(|unread| unread.unknown_kind.clone());
         let account = self.account(caller, kind, request_id, received);
         let account = Account { purpose, is_dry_run, unknown_kind, ..account };
+        if let Ok(action) = &read {
+            course.note_aliases(&action.handles().unwrap_or_default());
+        }
         let done = match read {
             Ok(action) => Box::pin(self.attempt(caller, action, &account, &mut course)).await,
             Err(unread) => Err(unread.fault),
@@ -260,7 +264,9 @@ impl NlService {
         (mut response, redacted_count): (ActionResponse, u64),
         fault: Option<NlFault>,
     ) -> Outcome {
-        let notes: Vec<String> = course.redacted_forms().into_iter().chain(course.note).collect();
+        let aliases = note_of_aliases(&course.aliases);
+        let notes: Vec<String> =
+            course.redacted_forms().into_iter().chain(aliases).chain(course.note).collect();
         let note = (!notes.is_empty()).then(|| notes.join("; "));
         let has_begun = course.ran;
         let end = End {

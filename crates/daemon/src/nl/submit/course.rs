@@ -41,6 +41,8 @@ pub(in crate::nl) struct Course {
     pub(in crate::nl) note: Option<String>,
     /// What the agent should know beside.
     pub(in crate::nl) warnings: Vec<String>,
+    /// References that are written in the deprecated way.
+    pub(in crate::nl) aliases: Vec<String>,
     /// What goes on while it is judged.
     pub(in crate::nl) ahead: Ahead,
     /// Its place among those that are done.
@@ -103,10 +105,34 @@ impl Course {
         (!forms.is_empty()).then(|| forms.join(", "))
     }
 
+    /// What is written as `{{vault:…}}` is told in the log, whatever becomes of the action (chapter 02, 4.4).
+    pub(in crate::nl) fn note_aliases(&mut self, handles: &[Handle]) {
+        add_new(&mut self.aliases, aliases(handles));
+    }
+
     pub(in crate::nl) fn warn_of_aliases(&mut self, handles: &[Handle]) {
+        self.note_aliases(handles);
         add_new(&mut self.warnings, handles.iter().filter_map(Handle::alias_warning));
     }
 }
+
+/// The references that are written in the deprecated way.
+fn aliases(handles: &[Handle]) -> impl Iterator<Item = String> {
+    let written = |one: &Handle| SafeText::default().as_they_wrote(one.as_written()).to_string();
+    handles.iter().filter(|one| one.is_alias()).map(written)
+}
+
+/// What the log says of them; nothing where there are none.
+pub(in crate::nl) fn note_of_aliases(all: &[String]) -> Option<String> {
+    let told: Vec<String> =
+        all.iter().take(ALIASES_TOLD).map(|name| format!("{{{{vault:{name}}}}}")).collect();
+    let more = all.len().saturating_sub(ALIASES_TOLD);
+    let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+    (!told.is_empty()).then(|| format!("deprecated: {}{more}", told.join(", ")))
+}
+
+/// How many of these an entry names.
+const ALIASES_TOLD: usize = 8;
 
 /// What is said already is not said again.
 pub(super) fn add_new(warnings: &mut Vec<String>, more: impl IntoIterator<Item = String>) {

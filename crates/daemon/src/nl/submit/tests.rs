@@ -407,6 +407,24 @@ async fn what_can_not_be_read_is_on_record_as_what_it_says_it_is() {
 }
 
 #[tokio::test]
+async fn a_deprecated_reference_is_on_record_whatever_becomes_of_it() {
+    let served = Served::new().await;
+    let caller = served.agent("a", &[ActionType::Exec], &["*"]).await;
+    for (template, noted) in [
+        ("true {{vault:api/token}} {{vault:api/token}} {{nl:db/password}}", "{{vault:api/token}}"),
+        ("true {{vault:nothing/HERE}}", "{{vault:nothing/HERE}}"),
+        ("cat .env; true {{vault:api/token}}", "{{vault:api/token}}"),
+        ("true {{nl:api/token}}", ""),
+    ] {
+        let action = json!({ "type": "exec", "template": template, "dry_run": true });
+        served.nl.one(&caller, read(action), "req-1", Timestamp::now()).await;
+        let entry = served.nl.vault.store().audit_tail(1).await.unwrap().remove(0);
+        let note = (!noted.is_empty()).then(|| format!("deprecated: {noted}"));
+        assert_eq!(entry.detail.note, note, "{template}");
+    }
+}
+
+#[tokio::test]
 async fn a_message_has_one_action_or_several() {
     let served = Served::new().await;
     let caller = served.agent("a", &[ActionType::Exec], &["*"]).await;
