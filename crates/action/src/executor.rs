@@ -273,6 +273,11 @@ impl Executor {
         }
     }
 
+    /// A text without the values that are known here.
+    pub fn without_values(&self, text: &str) -> String {
+        self.cleaner().text(text)
+    }
+
     /// Words with a value in them are not told.
     fn told(&self, fault: Error) -> Error {
         let words = fault.detail().as_str();

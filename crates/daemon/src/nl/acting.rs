@@ -184,6 +184,11 @@ impl NlService {
 }
 
 impl NlService {
+    /// What an agent's own actions have in common so far.
+    pub(super) fn begun_by(&self, caller: &Caller) -> Option<Arc<ActionSession>> {
+        self.sessions.lock().get(&caller.aid.instance_id).cloned()
+    }
+
     /// The rendered files that an action's command names; none where the agent acts for another, which has a session for
     /// each action.
     pub(super) async fn kept_in(&self, caller: &Caller, action: &Action) -> Vec<Kept> {
@@ -225,6 +230,11 @@ impl Acting {
     /// As [`ActionSession::check_room`].
     pub(super) fn check_room(&self, action: &Action, action_id: &str) -> Result<(), Error> {
         self.session.check_room(action, action_id)
+    }
+
+    /// What its actions have in common.
+    pub(super) fn shared(&self) -> Arc<ActionSession> {
+        Arc::clone(&self.session)
     }
 
     /// As [`ActionSession::may_use`].

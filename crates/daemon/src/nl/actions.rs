@@ -148,6 +148,11 @@ impl ActionSession {
         self.executor.check_room(action, action_id)
     }
 
+    /// A text without the values that this agent's actions have had.
+    pub(super) fn cleaned(&self, text: &str) -> String {
+        self.executor.without_values(text)
+    }
+
     /// Finds whether any of these values must not be used any more, whatever it is for.
     pub(super) async fn may_use<'a>(
         &self,
@@ -227,7 +232,7 @@ impl ActionSession {
             release::Of {
                 kind: order.checked.action().kind(),
                 action_id: order.action_id.clone(),
-                correlation_id: order.correlation_id,
+                correlation_id: self.cleaned(&order.correlation_id),
                 asking: order.asking,
                 session: self.asks_as.clone(),
                 place,

@@ -64,6 +64,16 @@ pub(crate) struct End {
 }
 
 impl Account {
+    /// The same without what `clean` takes out of the agent's own words.
+    pub(crate) fn cleaned(self, clean: impl Fn(&str) -> String) -> Self {
+        Self {
+            correlation_id: clean(&self.correlation_id),
+            purpose: self.purpose.as_deref().map(&clean),
+            unknown_kind: self.unknown_kind.as_ref().map(|kind| cleaned(kind, &clean)),
+            ..self
+        }
+    }
+
     /// Writes the end down and gives the entry's name, `aud_…`; done when it is on disk. Of what has run the entry is left to
     /// the log where that can't be written now, though the agent is told nothing of what came of it.
     pub(crate) async fn close(&self, end: End) -> Result<String, Error> {
@@ -241,6 +251,11 @@ impl Refusal {
 /// A type that there is not, told apart from those that there are.
 fn unknown(said: &SafeText) -> String {
     format!("unknown: {said}")
+}
+
+/// Words of theirs without what `clean` takes out.
+pub(super) fn cleaned(words: &SafeText, clean: impl Fn(&str) -> String) -> SafeText {
+    SafeText::default().as_they_wrote_in_full(&clean(words.as_str()))
 }
 
 /// What is told of those that nothing was written of.

@@ -131,7 +131,8 @@ impl NlService {
         request_id: &str,
         received: Timestamp,
     ) -> Outcome {
-        let mut course = Course::default();
+        let knowing = self.begun_by(caller).into_iter().collect();
+        let mut course = Course { knowing, ..Course::default() };
         let account = self.account(caller, Some(action.kind()), request_id, received);
         let account = Account { is_dry_run: true, ..account };
         let done = Box::pin(self.may_use(caller, action, &mut course)).await;
@@ -172,6 +173,7 @@ impl NlService {
         let unknown_kind = read.as_ref().err().and_then(|unread| unread.unknown_kind.clone());
         let account = self.account(caller, kind, request_id, received);
         let account = Account { purpose, is_dry_run, unknown_kind, ..account };
+        course.knowing.extend(self.begun_by(caller));
         if let Ok(action) = &read {
             course.note_aliases(&action.handles().unwrap_or_default());
         }
@@ -194,8 +196,10 @@ impl NlService {
     ) -> Outcome {
         let account = self.account(caller, unread.kind, request_id, received);
         let account = Account { unknown_kind: unread.unknown_kind, ..account };
-        let course = Course { note: more_before(before), ..Course::default() };
+        let knowing = self.begun_by(caller).into_iter().collect();
+        let course = Course { note: more_before(before), knowing, ..Course::default() };
         let (response, fault) = response(&account, &course, Err(unread.fault));
+        let account = account.cleaned(|text| course.cleaned(text));
         self.tell(&account, course, (response, 0), fault).await
     }
 
@@ -241,6 +245,7 @@ impl NlService {
     async fn conclude(&self, caller: &Caller, tried: Tried) -> Outcome {
         let Tried { account, course, done } = tried;
         let (mut response, mut fault) = response(&account, &course, done);
+        let account = account.cleaned(|text| course.cleaned(text));
         let redacted_count = response.redacted_count;
         match self.watch(caller, &account, &course, fault.as_ref()).await {
             Ok(None) => {}
@@ -266,8 +271,8 @@ impl NlService {
     ) -> Outcome {
         let aliases = note_of_aliases(&course.aliases);
         let notes: Vec<String> =
-            course.redacted_forms().into_iter().chain(aliases).chain(course.note).collect();
-        let note = (!notes.is_empty()).then(|| notes.join("; "));
+            course.redacted_forms().into_iter().chain(aliases).chain(course.note.clone()).collect();
+        let note = (!notes.is_empty()).then(|| course.cleaned(&notes.join("; ")));
         let has_begun = course.ran;
         let end = End {
             code: fault.as_ref().map(NlFault::code),
@@ -275,7 +280,7 @@ impl NlService {
             named: fault
                 .as_ref()
                 .and_then(|fault| text(fault, "secret_ref"))
-                .map(|name| as_written(&name)),
+                .map(|name| as_written(&course.cleaned(&name))),
             used: has_begun,
             grants: course.grants,
             redacted_count,
@@ -338,6 +343,7 @@ impl NlService {
         let action = if is_new { self.guarded(action, course.kept.clone()).await? } else { action };
         // What can't be done takes nobody's time, and no use of a grant.
         let session = self.session_of(caller)?;
+        course.knowing.push(session.shared());
         let hosts = Some(allowance.allowed_hosts());
         let checked = session.could_run(&action, &account.action_id, &meant, hosts).await?;
         session.check_room(&action, &account.action_id)?;

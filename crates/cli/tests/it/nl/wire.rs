@@ -418,28 +418,37 @@ fn who_begins_more_than_its_grant_lets_it_is_told_when_it_may_again() {
     assert_eq!((&refused["limit"], &refused["remaining"]), (&json!("1"), &json!("0")));
 }
 
+/// What the agent sends byte for byte, and what it is answered: the status, and all of it.
+fn raw(
+    served: &Served<'_>,
+    (method, path): (&str, &str),
+    more: &str,
+    body: &str,
+) -> (String, String) {
+    let own = |key: &str| served.agents["agent"][key].as_str().unwrap();
+    let place = served.base.split('/').nth(2).unwrap();
+    let head = format!(
+        "{method} {path} HTTP/1.1\r\nHost: {place}\r\nConnection: close\r\nAuthorization: Bearer {}\r\n\
+         X-NL-Agent-URI: {}\r\nX-NL-Instance-ID: {}\r\n{more}Content-Length: {}\r\n\r\n{body}",
+        own("credential"),
+        own("agent_uri"),
+        own("instance_id"),
+        body.len(),
+    );
+    let mut stream = std::net::TcpStream::connect(place).unwrap();
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    (answer.split(' ').nth(1).unwrap().to_owned(), answer)
+}
+
 /// Whatever lies between, which may have read the other one, has read the same as Keyless.
 #[test]
 fn what_is_said_twice_is_refused() {
     let world = with_secrets();
     let served = Served::start(&world);
-    let own = |key: &str| served.agents["agent"][key].as_str().unwrap().to_owned();
-    let place = served.base.split('/').nth(2).unwrap();
-    let said = |method: &str, path: &str, more: &str, body: &str| {
-        let head = format!(
-            "{method} {path} HTTP/1.1\r\nHost: {place}\r\nConnection: close\r\nAuthorization: Bearer {}\r\n\
-             X-NL-Agent-URI: {}\r\nX-NL-Instance-ID: {}\r\n{more}Content-Length: {}\r\n\r\n{body}",
-            own("credential"),
-            own("agent_uri"),
-            own("instance_id"),
-            body.len(),
-        );
-        let mut stream = std::net::TcpStream::connect(place).unwrap();
-        stream.write_all(head.as_bytes()).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        (answer.split(' ').nth(1).unwrap().to_owned(), answer)
-    };
+    let said =
+        |method: &str, path: &str, more: &str, body: &str| raw(&served, (method, path), more, body);
     let (typed, body) =
         ("Content-Type: application/json\r\n", bare(&served, &json!({})).to_string());
     let act = |more: &str| said("POST", "/nl/v1/actions", &format!("{typed}{more}"), &body);
@@ -460,7 +469,8 @@ fn what_is_said_twice_is_refused() {
         );
     }
     let get = |path: &str| said("GET", path, "", "");
-    let shown = format!("/nl/v1/agents/{}", own("instance_id"));
+    let instance = served.agents["agent"]["instance_id"].as_str().unwrap();
+    let shown = format!("/nl/v1/agents/{instance}");
     assert_eq!(get(&format!("{shown}?x=1")).0, "200");
     for path in
         ["/nl/v1/rotations?since=2026-01-01T00:00:00Z&since=x", &format!("{shown}?instance_id=x")]
@@ -474,6 +484,39 @@ fn what_is_said_twice_is_refused() {
         entry["agent"]["uri"] == AGENT && entry["error_code"] == "message_malformed"
     };
     assert_eq!(world.log().iter().filter(|entry| is_it(entry)).count(), 4);
+}
+
+/// NL-5.17: of the values that its own actions have had, by then.
+#[test]
+fn an_agents_words_keep_no_value_in_the_log() {
+    let world = with_secrets();
+    let served = Served::with(&world, "detection = 'record'");
+    granted(&world, AGENT, &["db/*"]);
+    let value = world.canary.value();
+    let act = |id: &str, action: &Value| {
+        let mut action = action.clone();
+        action["purpose"] = json!(format!("because of {value}, as I know"));
+        let body = bare(&served, &json!({ "request_id": id, "action": action })).to_string();
+        let typed = "Content-Type: application/json\r\n";
+        raw(&served, ("POST", "/nl/v1/actions"), typed, &body)
+    };
+    let entered =
+        json!({ "type": "inject_stdin", "command": "cat", "secret_ref": "{{nl:db/PASSWORD}}" });
+    let tried = json!({ "type": "exec", "template": format!("true {{{{nl:{value}}}}}") });
+    for (id, action, status) in [
+        ("r-first", &entered, "200"),
+        (&*format!("r-{value}"), &entered, "200"),
+        ("r-third", &tried, "404"),
+        ("r-fourth", &json!({ "type": value, "template": "true" }), "400"),
+    ] {
+        let (told, answer) = act(id, action);
+        assert_eq!(told, status, "{id}: {answer}");
+    }
+    let log = json!(world.log()).to_string();
+    assert!(world.canary.find(log.as_bytes()).is_none(), "{log}");
+    let taken = "because of [REDACTED:db/PASSWORD], as I know";
+    assert_eq!(log.matches(taken).count(), 3, "{log}");
+    assert!(log.contains("r-[REDACTED:db/PASSWORD]"), "{log}");
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! What is known of an action so far, for the log, whatever becomes of it.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use keyless_action::Kept;
 use keyless_core::{
@@ -11,7 +13,7 @@ use keyless_core::{
 use keyless_vault::Vault;
 
 use crate::nl::{
-    actions::{ActionOutcome, Foresight, Redaction, older_version, version_warning},
+    actions::{ActionOutcome, ActionSession, Foresight, Redaction, older_version, version_warning},
     answer::Outcome,
     replays::Noting,
     resolve::Meant,
@@ -41,6 +43,8 @@ pub(in crate::nl) struct Course {
     pub(in crate::nl) note: Option<String>,
     /// What the agent should know beside.
     pub(in crate::nl) warnings: Vec<String>,
+    /// What knows values that may stand in the agent's own words.
+    pub(in crate::nl) knowing: Vec<Arc<ActionSession>>,
     /// References that are written in the deprecated way.
     pub(in crate::nl) aliases: Vec<String>,
     /// What goes on while it is judged.
@@ -103,6 +107,11 @@ impl Course {
         let forms = self.redacted.iter().map(|one| format!("{}:{}", one.name, one.encoding));
         let forms: Vec<String> = forms.collect();
         (!forms.is_empty()).then(|| forms.join(", "))
+    }
+
+    /// A text of the agent's without the values that its actions have had (NL-5.17).
+    pub(in crate::nl) fn cleaned(&self, text: &str) -> String {
+        self.knowing.iter().fold(text.to_owned(), |text, session| session.cleaned(&text))
     }
 
     /// What is written as `{{vault:…}}` is told in the log, whatever becomes of the action (chapter 02, 4.4).
