@@ -180,6 +180,21 @@ const ATTEMPTS: &[(&str, &str, Fate)] = &[
         "python3 -c 'import json, sys; print(json.dumps(chr(0x34f).join(sys.argv[1])))' $V",
         Passes,
     ),
+    (
+        "numbers of Unicode (`U+0061`)",
+        "python3 -c 'import sys; print(*[f\"U+{ord(c):04X}\" for c in sys.argv[1]])' $V",
+        Passes,
+    ),
+    (
+        "EBCDIC",
+        "python3 -c 'import sys; sys.stdout.buffer.write(sys.argv[1].encode(\"cp037\"))' $V",
+        Passes,
+    ),
+    (
+        "letters of another script that look the same",
+        "python3 -c 'import sys; print(sys.argv[1].translate({97: 1072, 99: 1089, 101: 1077}))' $V",
+        Passes,
+    ),
     ("as an exit status", "exit $(printf %d \"'${V#canary_}\")", Passes),
 ];
 
