@@ -170,9 +170,10 @@ impl NlService {
             Ok(action) => (Some(action.kind()), action.purpose.clone(), action.dry_run),
             Err(unread) => (unread.kind, None, false),
         };
-        let unknown_kind = read.as_ref().err().and_then(|unread| unread.unknown_kind.clone());
+        let unknown_kind =
+            read.as_ref().err().and_then(|unread| unread.unknown_kind.as_deref().cloned());
         let account = self.account(caller, kind, request_id, received);
-        let account = Account { purpose, is_dry_run, unknown_kind, ..account };
+        let account = Account { unknown_kind, purpose, is_dry_run, ..account };
         course.knowing.extend(self.begun_by(caller));
         if let Ok(action) = &read {
             course.note_aliases(&action.handles().unwrap_or_default());
@@ -195,7 +196,7 @@ impl NlService {
         received: Timestamp,
     ) -> Outcome {
         let account = self.account(caller, unread.kind, request_id, received);
-        let account = Account { unknown_kind: unread.unknown_kind, ..account };
+        let account = Account { unknown_kind: unread.unknown_kind.map(|kind| *kind), ..account };
         let knowing = self.begun_by(caller).into_iter().collect();
         let course = Course { note: more_before(before), knowing, ..Course::default() };
         let (response, fault) = response(&account, &course, Err(unread.fault));

@@ -108,7 +108,7 @@ pub(in crate::nl) struct Unread {
     /// Its type, where it names one.
     pub(super) kind: Option<ActionType>,
     /// What it calls itself, where that is none.
-    pub(super) unknown_kind: Option<SafeText>,
+    pub(super) unknown_kind: Option<Box<SafeText>>,
     pub(in crate::nl) fault: NlFault,
 }
 
@@ -121,10 +121,10 @@ impl Unread {
 }
 
 /// The type that an object names as its own, or its word for it, shortened, where that is none.
-pub(super) fn kind_of(action: &Value) -> (Option<ActionType>, Option<SafeText>) {
+pub(super) fn kind_of(action: &Value) -> (Option<ActionType>, Option<Box<SafeText>>) {
     let Some(said) = action.get("type").and_then(Value::as_str) else { return (None, None) };
     let kind = said.parse().ok().filter(|kind| *kind != ActionType::Egress);
-    let unknown = kind.is_none().then(|| SafeText::default().as_they_wrote(said));
+    let unknown = kind.is_none().then(|| Box::new(SafeText::default().as_they_wrote(said)));
     (kind, unknown)
 }
 
