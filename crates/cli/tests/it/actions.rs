@@ -374,6 +374,24 @@ fn a_file_that_nothing_reads_is_not_rendered() {
     assert_eq!(serde_json::from_slice::<Value>(&dry.stdout).unwrap()["status"], "dry_run_ok");
 }
 
+/// Nobody would know of it.
+#[test]
+fn an_action_does_not_begin_where_the_store_takes_no_note_of_it() {
+    let world = with_boxed();
+    world.sqlite(
+        "CREATE TRIGGER full BEFORE INSERT ON messages_begun BEGIN SELECT raise(ABORT, 'no'); END",
+    );
+    let ran = world.home.work().join("ran");
+    for template in [format!("touch {}", ran.display()), "true {{nl:db/PASSWORD}}".to_owned()] {
+        let told = submit(&world, &[json!({ "type": "exec", "template": template })]);
+        assert_eq!(told[0]["status"], "error", "{told:?}");
+    }
+    assert!(!ran.exists());
+    world.sqlite("DROP TRIGGER full");
+    let told = submit(&world, &[json!({ "type": "exec", "template": "true" })]);
+    assert_eq!(told[0]["status"], "success", "{told:?}");
+}
+
 /// What has been released is not said to be kept.
 #[test]
 fn an_end_that_can_not_be_written_says_that_the_action_has_begun() {
@@ -385,7 +403,7 @@ fn an_end_that_can_not_be_written_says_that_the_action_has_begun() {
     let told = submit(&world, &[json!({ "type": "exec", "template": "true {{nl:db/PASSWORD}}" })]);
     let error = &told[0]["error"];
     let words = error["message"].as_str().unwrap();
-    assert!(words.contains("the action has begun, with its values"), "{told:?}");
+    assert!(words.contains("the action may have begun, with its values"), "{told:?}");
     assert!(!words.contains("nothing"), "{words}");
     assert!(
         error["suggestion"].as_str().unwrap().starts_with("Find out what it has done"),

@@ -213,9 +213,10 @@ fn check_version(object: &Map<String, Value>) -> Result<(), NlFault> {
 
 fn check_time(written: Option<&Value>, clock: Clock) -> Result<(), NlFault> {
     let Clock { now, skew } = clock;
-    let time = written.and_then(Value::as_str).and_then(|text| text.parse::<Timestamp>().ok());
-    let time = time.ok_or_else(|| {
-        NlFault::new(Code::TimestampInvalid, SafeText::words("timestamp is a time in UTC"))
+    let text = written.and_then(Value::as_str).filter(|text| is_rfc_3339(text));
+    let time = text.and_then(|text| text.parse::<Timestamp>().ok()).ok_or_else(|| {
+        let words = SafeText::words("timestamp is a time such as 2026-02-08T14:30:00.000Z");
+        NlFault::new(Code::TimestampInvalid, words)
     })?;
     if now.duration_since(time).abs() > skew {
         let words = SafeText::words("it is more than ").and(skew.as_secs().unsigned_abs());
@@ -223,6 +224,14 @@ fn check_time(written: Option<&Value>, clock: Clock) -> Result<(), NlFault> {
         return Err(NlFault::new(Code::TimestampInvalid, words).with("now", format!("{now:.3}")));
     }
     Ok(())
+}
+
+/// Whether a time is written as RFC 3339 has it, and as the schema says: the parser takes more of ISO 8601.
+fn is_rfc_3339(text: &str) -> bool {
+    let marks = [(4, b'-'), (7, b'-'), (10, b'T'), (13, b':'), (16, b':')];
+    let is_plain = |byte: u8| byte.is_ascii_digit() || b"-:.+TZ".contains(&byte);
+    marks.iter().all(|(at, mark)| text.as_bytes().get(*at) == Some(mark))
+        && text.bytes().all(is_plain)
 }
 
 /// Whether a text may name a request or a message.
@@ -307,6 +316,10 @@ mod tests {
             (json!({ "timestamp": "2026-02-08T14:36:00.000Z" }), Code::TimestampInvalid),
             (json!({ "timestamp": "2026-02-08T14:24:00.000Z" }), Code::TimestampInvalid),
             (json!({ "timestamp": "2001" }), Code::TimestampInvalid),
+            (json!({ "timestamp": "2026-02-08 14:30:00.000Z" }), Code::TimestampInvalid),
+            (json!({ "timestamp": "20260208T143000Z" }), Code::TimestampInvalid),
+            (json!({ "timestamp": "2026-02-08T14:30:00.000Z[UTC]" }), Code::TimestampInvalid),
+            (json!({ "timestamp": "2026-02-08t14:30:00.000z" }), Code::TimestampInvalid),
             (json!({ "timestamp": null }), Code::TimestampInvalid),
             (json!({ "message_id": "" }), Code::MessageMalformed),
             (json!({ "message_id": "a b" }), Code::MessageMalformed),

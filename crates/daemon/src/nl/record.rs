@@ -295,7 +295,7 @@ pub(crate) fn end_unwritten(error: Error, has_begun: bool) -> NlFault {
     let so_far = error.detail().clone();
     let so_far = if so_far.as_str().is_empty() { so_far } else { so_far.and("; ") };
     let words =
-        so_far.and("the action has begun, with its values, and what came of it is not told");
+        so_far.and("the action may have begun, with its values, and what came of it is not told");
     let advice = "Find out what it has done before you send it again, under another request_id; have the operator mend \
                   what is named.";
     NlFault::new(error.code(), words).suggesting(SafeText::words(advice))

@@ -8,7 +8,10 @@
 
 use std::{
     collections::HashMap,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -40,6 +43,8 @@ pub(crate) struct Replays {
     store: Store,
     /// This run of the broker: of what it has begun itself it knows by `seen`.
     broker: String,
+    /// Whether the store did not take the last note.
+    is_failing: Arc<AtomicBool>,
 }
 
 /// What a message is compared by.
@@ -124,7 +129,12 @@ impl Noting {
 
 impl Replays {
     pub(crate) fn of(store: Store) -> Self {
-        Self { seen: Arc::default(), store, broker: Uuid::new_v4().to_string() }
+        Self {
+            seen: Arc::default(),
+            store,
+            broker: Uuid::new_v4().to_string(),
+            is_failing: Arc::default(),
+        }
     }
 
     /// Lets the message `id` in, or waits for what the first of its kind came to. That it is let in is on disk.
@@ -173,17 +183,22 @@ impl Replays {
             broker: self.broker.clone(),
             turn: first.turn.clone(),
         };
-        let store = self.store.clone();
+        let (store, is_failing) = (self.store.clone(), Arc::clone(&self.is_failing));
         // Nobody else has it yet.
         let turn = Arc::clone(&first.noting).try_lock_owned();
         Noting::of(tokio::spawn(async move {
             let _turn = turn;
-            begin(&store, &message).await
+            begin(&store, &message, &is_failing).await
         }))
     }
 
     /// Forgets what was begun so long ago that it counts no longer.
     pub(crate) async fn forget(&self, now: Timestamp) -> Result<(), Error> {
+        if self.is_failing() {
+            let note = own_note(&Uuid::new_v4().to_string(), &self.broker);
+            let noted = self.store.begin_message(&note, now, now).await;
+            self.is_failing.store(noted.is_err(), Ordering::Relaxed);
+        }
         Ok(self.store.forget_old_messages(now).await?)
     }
 
@@ -240,13 +255,42 @@ impl Replays {
             seen.progress.send_replace(Progress::Done(Arc::clone(outcome)));
         }
     }
+
+    /// Whether the last note could not be written: no action begins then.
+    pub(crate) fn is_failing(&self) -> bool {
+        self.is_failing.load(Ordering::Relaxed)
+    }
+}
+
+/// Writes down that an action of the operator's is about to be done, which no other run knows.
+pub(crate) async fn note_own(store: &Store, action_id: &str, run: &str) -> Result<(), Error> {
+    let now = Timestamp::now();
+    let until = now.saturating_add(ON_DISK).unwrap_or(Timestamp::MAX);
+    let noted = store.begin_message(&own_note(action_id, run), until, now).await;
+    noted.map(drop).map_err(Error::from)
+}
+
+fn own_note(name: &str, run: &str) -> BegunMessage {
+    BegunMessage {
+        name: name_of(name),
+        instance: run.to_owned(),
+        digest: String::new(),
+        broker: run.to_owned(),
+        turn: name.to_owned(),
+    }
 }
 
 /// Writes down that a message is about to be done, unless another run of a broker has begun one of that id.
-async fn begin(store: &Store, message: &BegunMessage) -> Result<(), NlFault> {
+async fn begin(
+    store: &Store,
+    message: &BegunMessage,
+    is_failing: &AtomicBool,
+) -> Result<(), NlFault> {
     let now = Timestamp::now();
     let until = now.saturating_add(ON_DISK).unwrap_or(Timestamp::MAX);
-    match store.begin_message(message, until, now).await.map_err(Error::from)? {
+    let begun = store.begin_message(message, until, now).await;
+    is_failing.store(begun.is_err(), Ordering::Relaxed);
+    match begun.map_err(Error::from)? {
         Beginning::First => Ok(()),
         Beginning::Other => Err(Code::MessageReplayed.into()),
         Beginning::Same => {

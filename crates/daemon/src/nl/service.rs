@@ -166,7 +166,7 @@ impl NlService {
     pub(crate) fn health(&self) -> Answered {
         let fault = if !self.vault.is_open() {
             Some("the store is locked")
-        } else if self.log.check().is_err() {
+        } else if self.log.check().is_err() || self.replays.is_failing() {
             Some("the audit log can't be written")
         } else if self.guard.current().1.is_some() {
             Some("the guard's own rules can't be used")

@@ -711,3 +711,23 @@ fn the_published_text_rules_where_the_operator_says_so() {
         entries.for_each(|entry| assert_eq!(entry["metadata"]["nl_profile"], "final", "{entry}"));
     }
 }
+
+/// An action that the store takes no note of does not begin, so this service does nothing for anybody.
+#[test]
+fn a_store_that_takes_no_notes_is_no_healthy_service() {
+    let world = with_secrets();
+    let served = Served::start(&world);
+    granted(&world, AGENT, &["db/*"]);
+    let health = || served.get("/nl/v1/health")["body"]["status"].clone();
+    let act =
+        || served.client(&json!([post("/nl/v1/actions", &bare(&served, &json!({})))])).remove(0);
+    assert_eq!(health(), "healthy");
+    world.sqlite(
+        "CREATE TRIGGER full BEFORE INSERT ON messages_begun BEGIN SELECT raise(ABORT, 'no'); END",
+    );
+    assert_eq!(act()["status"], 500);
+    assert_ne!(health(), "healthy");
+    world.sqlite("DROP TRIGGER full");
+    assert_eq!(act()["status"], 200);
+    assert_eq!(health(), "healthy");
+}

@@ -17,7 +17,10 @@ use keyless_vault::Secret;
 use uuid::Uuid;
 
 use super::{
-    super::record::{Account, End, end_unwritten, stopped},
+    super::{
+        record::{Account, End, end_unwritten, stopped},
+        replays::note_own,
+    },
     ActionOrder, ActionOutcome, ActionSession, Asking, Standby, resolve_handles,
     versions::{older, warning},
 };
@@ -201,6 +204,8 @@ impl OwnActions {
             asking: Asking::Operator,
             foresight: None,
         };
+        // What can't be put on record afterwards is better not begun.
+        note_own(self.broker.vault().store(), id, self.owner.id()).await?;
         end.used = true;
         let outcome = self.session.run(order).await?;
         end.stopped = stopped(outcome.exit);
