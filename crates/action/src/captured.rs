@@ -31,7 +31,7 @@ pub(crate) enum Stream {
 pub(crate) struct Captured {
     /// Both streams, in the order in which they were read.
     pub(crate) joint: Zeroizing<Vec<u8>>,
-    /// Whose bytes they are.
+    /// The stream that each stretch of the bytes comes from, and its length.
     pub(crate) stretches: Vec<(Stream, usize)>,
     /// Something did not fit, and nothing is taken behind it: a hole would part what is looked for.
     is_full: bool,

@@ -33,7 +33,7 @@ pub struct Redaction {
     pub name: String,
     /// How it was written.
     pub encoding: Encoding,
-    /// How often.
+    /// How often it was found.
     pub count: u64,
 }
 
@@ -185,7 +185,7 @@ impl Cleaner {
         })
     }
 
-    /// The same of a text that is kept where nothing was found in it.
+    /// As [`Self::redacted`], but takes the text and gives it back where nothing was found in it.
     fn redacted_all(&mut self, mut text: Zeroizing<Vec<u8>>, findings: Vec<Finding>) -> Vec<u8> {
         if let Cow::Owned(clean) = self.redacted(&text, findings) {
             return clean;

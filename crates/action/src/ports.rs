@@ -16,11 +16,11 @@ use zeroize::Zeroizing;
 pub struct Entrusted {
     /// As the action names it.
     pub handle: Handle,
-    /// Whose value is meant.
+    /// The secret whose value is meant.
     pub path: SecretPath,
     /// The older value that is asked for; none means the one in force.
     pub version: Option<u32>,
-    /// What of it enters the action's process.
+    /// The form in which it enters the action's process.
     pub entry: Entry,
     /// Where its value may go on the wire, if it names that.
     pub rule: Option<EgressRule>,
@@ -45,7 +45,7 @@ impl Entrusted {
     }
 }
 
-/// What of a secret enters a process.
+/// The form in which a secret enters a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entry {
     /// A placeholder, which the way out exchanges toward the secret's destinations (rule 1).
@@ -125,7 +125,7 @@ pub struct Command {
 /// A file that one jail has.
 #[derive(Clone)]
 pub struct File {
-    /// Where.
+    /// Where the file is.
     pub path: PathBuf,
     /// Its mode.
     pub mode: u32,
@@ -182,7 +182,7 @@ pub trait Process: Send + Sync {
 /// A value that has gone out in place of a placeholder.
 #[derive(Clone)]
 pub struct WentOut {
-    /// Whose it is.
+    /// The secret whose value it is.
     pub path: SecretPath,
     /// The value.
     pub value: Zeroizing<Vec<u8>>,

@@ -177,12 +177,12 @@ impl Ui {
         self.fail_with(command, error, &json!({}))
     }
 
-    /// The same, with `data` for machines.
+    /// As [`Self::fail`], with `data` for machines.
     pub(crate) fn fail_with(&self, command: &str, error: &Error, data: &Value) -> ExitCode {
         self.fail_whole(command, error, &next_step(command, error), data)
     }
 
-    /// The same, where this case has a next step of its own.
+    /// As [`Self::fail`], with `next` as the next step in place of the error's own.
     pub(crate) fn fail_leading_to(&self, command: &str, error: &Error, next: &str) -> ExitCode {
         self.fail_whole(command, error, next, &json!({}))
     }

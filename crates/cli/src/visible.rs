@@ -33,7 +33,7 @@ pub(crate) fn visible(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// The same for a line of JSON: what can't be seen stands only within strings, and there as `\uXXXX`, which says the same.
+/// A line of JSON with what can't be seen as `\uXXXX`: it stands only within strings, where that means the same.
 pub(crate) fn visible_json(line: &str) -> Cow<'_, str> {
     if !line.contains(is_unseen) {
         return Cow::Borrowed(line);
@@ -51,7 +51,7 @@ pub(crate) fn visible_json(line: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// The same on one line and without any style: a name in a list, which adds no lines to it.
+/// `text` on one line and without any style, what can't be seen escaped: for a name in a list, which adds no lines to it.
 pub(crate) fn one_line(text: &str) -> Cow<'_, str> {
     let breaks = |character: char| character == '\n' || is_unseen(character);
     if !text.contains(breaks) {

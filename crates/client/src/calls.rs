@@ -34,10 +34,10 @@ pub struct Access {
     /// Why not, in the protocol's word: `SCOPE_VIOLATION`.
     #[serde(default)]
     pub reason: Option<String>,
-    /// The number of that, `NL-E200`.
+    /// The number of that reason, `NL-E200`.
     #[serde(default)]
     pub nl_code: Option<String>,
-    /// The same in words.
+    /// The reason in words.
     #[serde(default)]
     pub message: Option<String>,
 }
@@ -45,9 +45,9 @@ pub struct Access {
 /// What was handed to another agent.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Delegation {
-    /// What the other one shows: [`Client::execute_under`].
+    /// The token's id, which the other agent gives to [`Client::execute_under`].
     pub token_id: String,
-    /// Until when.
+    /// Until when the delegation holds.
     pub expires_at: Timestamp,
     /// How often it may be handed on.
     pub delegation_depth_remaining: u32,
@@ -65,7 +65,8 @@ impl Client {
         self.act(object(request)?).await
     }
 
-    /// The same under a delegation that another agent has made for this one: with what it covers, and nothing else.
+    /// As [`Client::execute`], under a delegation that another agent has made for this one: with what that covers, and
+    /// nothing else.
     pub async fn execute_under(
         &self,
         token_id: &str,

@@ -31,7 +31,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects to the socket that the environment names, as who it says: [`socket_from_environment`],
+    /// Connects to the socket that the environment names, as the agent that it names: [`socket_from_environment`],
     /// [`Identity::from_environment`].
     pub async fn from_environment() -> Result<Self, Error> {
         Self::connect(&socket_from_environment()?, &Identity::from_environment()?).await
@@ -52,14 +52,14 @@ impl Client {
         Ok(Self { line, identity, agent: Arc::new(agent), socket: None, patience: None })
     }
 
-    /// The same with a bound for each call: [`Error::Late`] after so long. Give it more than an action's own time, since
-    /// others may have their turn first.
+    /// This client with a bound for each call: [`Error::Late`] after `patience`. Give it more than an action's own time,
+    /// since others may have their turn first.
     #[must_use]
     pub fn within(self, patience: Duration) -> Self {
         Self { patience: Some(patience), ..self }
     }
 
-    /// Who this is, as the broker calls it.
+    /// This agent, as the broker calls it.
     pub fn agent(&self) -> &AgentClaim {
         &self.agent
     }

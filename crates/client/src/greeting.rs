@@ -18,11 +18,11 @@ use crate::{
 
 /// A connection whose other end knows who this is.
 pub struct Greeted {
-    /// What comes.
+    /// The half on which the broker's lines come.
     pub reader: BufReader<OwnedReadHalf>,
-    /// What goes.
+    /// The half on which lines go to the broker.
     pub writer: OwnedWriteHalf,
-    /// Who this is, as the broker calls it.
+    /// This agent, as the broker calls it.
     pub agent: AgentClaim,
 }
 

@@ -1,4 +1,4 @@
-//! Who an agent is toward the broker, and where the environment says that it connects.
+//! An agent's identity toward the broker, and the socket that the environment says it connects to.
 
 use std::{
     env, fmt,
@@ -18,7 +18,7 @@ use crate::proof;
 
 /// Where the broker listens for agents.
 const NL_SOCKET: &str = "NL_SOCKET";
-/// The same inside `keyless run`, which sets it: the socket of that session.
+/// Where the broker listens inside `keyless run`, which sets this: the socket of that session.
 const KEYLESS_AGENT_SOCKET: &str = "KEYLESS_AGENT_SOCKET";
 /// The credential that registering the agent gave.
 const NL_AGENT_CREDENTIAL: &str = "NL_AGENT_CREDENTIAL";
@@ -29,7 +29,7 @@ const NL_INSTANCE_ID: &str = "NL_INSTANCE_ID";
 /// An attestation, where the agent has one.
 const NL_AGENT_ATTESTATION: &str = "NL_AGENT_ATTESTATION";
 
-/// Who an agent is. Clones share the one credential, which is wiped with the last of them.
+/// An agent's identity. Clones share the one credential, which is wiped with the last of them.
 #[derive(Clone)]
 pub struct Identity(Option<Arc<Registered>>);
 

@@ -50,7 +50,7 @@ pub use calls::{Access, Delegation, UsableSecret};
 pub use client::Client;
 /// Why there is no answer.
 pub use error::Error;
-/// Who an agent is, and where it connects.
+/// An agent's identity, and where it connects.
 pub use identity::{Identity, socket_from_environment};
 
 /// For programs that carry lines themselves, as `keyless serve --stdio` does.

@@ -30,7 +30,7 @@ pub(crate) struct Line {
     waiting: Arc<Waiting>,
 }
 
-/// Who waits for the answer to which message.
+/// The callers that wait for an answer, by the message's id.
 #[derive(Default)]
 struct Waiting(Mutex<HashMap<String, oneshot::Sender<Value>>>);
 

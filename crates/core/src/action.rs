@@ -52,14 +52,14 @@ pub struct ActionRequest {
     pub nl_version: String,
     /// The agent's own name for this request, for idempotency.
     pub request_id: String,
-    /// Who asks, as they say.
+    /// The agent that it says it comes from.
     #[serde(deserialize_with = "object")]
     pub agent: AgentClaim,
     /// What is to be done.
     pub action: Action,
 }
 
-/// Who asks, as they say; proven elsewhere.
+/// What a request says of the agent that sends it; it is proven elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentClaim {
     /// `nl://vendor/type/version`.
@@ -124,7 +124,7 @@ pub enum Deed {
     },
     /// The API of a service is called.
     SdkProxy {
-        /// Whose API.
+        /// The provider of the API.
         provider: String,
         /// Which of its services.
         service: String,
@@ -259,7 +259,8 @@ impl Action {
         self.timeout.unwrap_or(DEFAULT_TIMEOUT)
     }
 
-    /// The same with the text of its template file, which the caller has read.
+    /// This action with `text` in place of its template; without effect on an action of another type. The caller has read
+    /// the template's file.
     #[must_use]
     pub fn with_content(mut self, text: String) -> Self {
         if let Deed::Template { source, .. } = &mut self.deed {

@@ -61,7 +61,7 @@ pub struct Aid {
     pub agent_uri: AgentUri,
     /// This instance of it; made by the broker.
     pub instance_id: InstanceId,
-    /// Whose it is.
+    /// The organization that it belongs to.
     pub organization_id: String,
     /// What sort of agent.
     pub agent_type: AgentType,
@@ -73,12 +73,12 @@ pub struct Aid {
     pub lifecycle: AgentState,
     /// When it was registered.
     pub created_at: Timestamp,
-    /// From when on it is nobody.
+    /// From when on the agent is taken for nobody.
     pub expires_at: Timestamp,
     /// The key with which it may sign.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub public_key: Option<PublicKey>,
-    /// Who answers for it.
+    /// The person or the agent that answers for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delegated_by: Option<DelegatedBy>,
     /// The most that it may ever be granted; no bound when absent.
@@ -108,7 +108,7 @@ pub struct PublicKey {
     pub value: String,
 }
 
-/// Who answers for an agent.
+/// The person or the agent that answers for an agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DelegatedBy {
@@ -133,9 +133,9 @@ pub struct Attested {
     pub kind: String,
     /// The token, or its hash where it is only remembered.
     pub token: String,
-    /// Who signed it.
+    /// The vendor that signed it.
     pub issuer: String,
-    /// When.
+    /// When it was signed.
     pub issued_at: Timestamp,
     /// Until when it holds.
     pub expires_at: Timestamp,

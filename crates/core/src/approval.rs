@@ -54,7 +54,7 @@ pub struct Request {
     pub path: Option<SecretPath>,
     /// What is asked.
     pub asked: Asked,
-    /// Who asks: only this session may poll it and use what comes of it.
+    /// The session that asks: only this one may poll the request and use what comes of it.
     pub session: String,
     /// When it was recorded.
     pub created_at: Timestamp,
@@ -67,7 +67,7 @@ pub struct Request {
 /// An answer, and what has come of it since.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settled {
-    /// When.
+    /// When the answer was given.
     pub at: Timestamp,
     /// How it ended; never [`Status::Pending`].
     pub status: Status,
@@ -95,7 +95,7 @@ pub enum Status {
     Expired,
     /// It was accepted and could not be carried out.
     Failed {
-        /// Why.
+        /// Why it could not.
         #[serde(with = "asked::code_word")]
         code: Code,
     },
@@ -103,7 +103,7 @@ pub enum Status {
     Ok,
     /// One use was allowed.
     Once,
-    /// It waits.
+    /// The request waits for an answer.
     Pending,
     /// Uses were allowed for the rest of the session.
     Session,
@@ -154,7 +154,7 @@ impl Request {
         Self { id, full_id, path, asked, session, created_at: now, expires_at, settled: None }
     }
 
-    /// The same request where it is too late to answer `life` after `now`; nothing where it is before that as it is.
+    /// This request, expiring `life` after `now`; `None` where it already expires by then.
     #[must_use]
     pub fn narrowed(&self, life: SignedDuration, now: Timestamp) -> Option<Self> {
         let expires_at = now.checked_add(life).ok()?;
@@ -170,8 +170,8 @@ impl Request {
         }
     }
 
-    /// The same request with its answer. [`Code::RequestSettled`] when there is one or it is too
-    /// late, [`Code::AnswerUnfit`] when the answer does not fit what is asked.
+    /// This request with its answer. [`Code::RequestSettled`] when it has one already or has expired,
+    /// [`Code::AnswerUnfit`] when the answer does not fit what is asked.
     pub fn settle(&self, decision: Decision, now: Timestamp) -> Result<Self, Error> {
         if self.status(now) != Status::Pending {
             let words = SafeText::default().and(&self.id).and(" is ");
@@ -207,7 +207,7 @@ impl Request {
         given && now < *until && !is_before(now, *at)
     }
 
-    /// The same request without further effect; its status stays what the person said.
+    /// This request without further effect; its status stays what the person said.
     #[must_use]
     pub fn over(&self) -> Self {
         let mut over = self.clone();
@@ -217,7 +217,7 @@ impl Request {
         over
     }
 
-    /// The same request when who asked for it is gone: one that waits has expired, what was allowed is over.
+    /// This request once the session that asked is gone: if it waits it has expired, and what was allowed is over.
     #[must_use]
     pub fn abandoned(&self, now: Timestamp) -> Self {
         if self.status(now) != Status::Pending {

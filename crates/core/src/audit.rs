@@ -46,9 +46,10 @@ pub struct Entry {
     pub timestamp: String,
     /// The version of the protocol, [`NL_VERSION`].
     pub nl_version: String,
-    /// Who acted.
+    /// The party that acted.
     pub agent: Agent,
-    /// Who answers for that, `human:…`, `agent:nl://…` or `system:…`; absent in entries of a Keyless that did not say.
+    /// The party that answers for the agent, `human:…`, `agent:nl://…` or `system:…`; absent in entries of a Keyless that
+    /// did not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delegated_by: Option<String>,
     /// What was done.
@@ -84,7 +85,7 @@ impl Entry {
     }
 }
 
-/// Who acted.
+/// The party that acted, as an entry names it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Agent {
@@ -94,7 +95,7 @@ pub struct Agent {
     pub organization_id: String,
     /// The session.
     pub session_id: String,
-    /// Who answers for it; an entry has that beside the agent.
+    /// The party that answers for it; an entry has that beside the agent.
     #[serde(skip)]
     pub delegated_by: String,
 }
@@ -387,17 +388,17 @@ pub struct Links {
 /// What happened, before it has a number.
 #[derive(Debug)]
 pub struct Draft {
-    /// When.
+    /// When it happened.
     pub at: Timestamp,
-    /// Who.
+    /// The party that acted.
     pub agent: Arc<Agent>,
-    /// What.
+    /// What was done.
     pub action: Action,
-    /// To what.
+    /// What it was done to.
     pub target: Target,
     /// How it ended.
     pub outcome: Outcome,
-    /// Whose values were used.
+    /// The secrets whose values were used.
     pub secrets_used: Vec<SecretPath>,
     /// Joins the entries of one request.
     pub correlation_id: String,

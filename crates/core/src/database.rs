@@ -22,11 +22,11 @@ pub const DATABASE_WRITE: &str = "execute";
 pub struct DatabaseQuery {
     /// Where the database is.
     pub authority: Authority,
-    /// Who logs in.
+    /// The database user as which it logs in.
     pub user: String,
-    /// Into which database.
+    /// The name of the database.
     pub database: String,
-    /// With which password.
+    /// The password of that user.
     pub password: Zeroizing<Vec<u8>>,
     /// The statement, with `$1`, `$2`, … for its parameters.
     pub statement: String,

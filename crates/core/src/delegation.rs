@@ -57,11 +57,11 @@ pub struct Token {
     /// Always `delegation`.
     #[serde(rename = "type")]
     pub kind: TokenKind,
-    /// Who hands on.
+    /// The agent that delegates.
     pub issuer: AgentUri,
     /// Which instance of it.
     pub issuer_instance: InstanceId,
-    /// Who may act.
+    /// The agent that may act under it.
     pub subject: AgentUri,
     /// Which instance of it: the first that accepts or uses it; any until then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -115,7 +115,7 @@ pub enum TokenKind {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Revocation {
-    /// When.
+    /// When it came to its end.
     pub at: Timestamp,
     /// Why: in a word, `cascade_from_parent` below the token that was meant.
     pub reason: String,
@@ -133,15 +133,15 @@ pub struct TokenId(InstanceId);
 /// What an agent asks to hand on.
 #[derive(Clone, Debug)]
 pub struct Order<'a> {
-    /// Who hands on, proven.
+    /// The agent that delegates, proven, and its instance.
     pub issuer: (&'a AgentUri, &'a InstanceId),
-    /// Who shall act.
+    /// The agent that is to act, and the instance if only that one may.
     pub subject: (&'a AgentUri, Option<&'a InstanceId>),
-    /// What for.
+    /// What it may do.
     pub scope: TokenScope,
-    /// How long.
+    /// How long the token is to hold.
     pub life: SignedDuration,
-    /// Who answers for the issuer, `human:…`.
+    /// The person who answers for the issuer, `human:…`.
     pub root: &'a str,
     /// The grant that permits the issuer what is asked.
     pub grant: &'a GrantId,

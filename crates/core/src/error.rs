@@ -28,7 +28,7 @@ struct Beside {
 /// What to do about an error, and who can.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Remediation {
-    /// Who can mend it.
+    /// The party that can mend the error.
     pub actor: Actor,
     /// The next step, as a short imperative.
     pub action: &'static str,
@@ -38,7 +38,7 @@ pub struct Remediation {
     pub retryable: bool,
 }
 
-/// Who can mend an error.
+/// The party that can mend an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Actor {

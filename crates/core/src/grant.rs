@@ -48,7 +48,7 @@ pub struct Grant {
     /// One instance of it; all when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instance_id: Option<InstanceId>,
-    /// Who issued it.
+    /// The organization that issued it.
     pub organization_id: String,
     /// Which person, or what, made it.
     #[serde(deserialize_with = "object")]
@@ -83,20 +83,20 @@ pub struct Permission {
 pub enum GrantedAction {
     /// `*`
     Any,
-    /// This one.
+    /// Actions of one type.
     Type(ActionType),
 }
 
-/// Who made a grant.
+/// The person or the system that made a grant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GrantedBy {
     /// `human` or `system`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Who.
+    /// The name of that person or system.
     pub identifier: String,
-    /// When.
+    /// When the grant was made.
     pub granted_at: Timestamp,
 }
 

@@ -52,7 +52,7 @@ pub enum Version {
     /// The one in force.
     #[default]
     Latest,
-    /// This one.
+    /// The version of this number.
     Number(u32),
     /// The one before the one in force.
     Previous,

@@ -16,7 +16,7 @@ where
     read(Map::deserialize(deserializer)?)
 }
 
-/// The same of what need not be there, or is null.
+/// As [`object`], but of what may be absent or null.
 pub(crate) fn maybe_object<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     D: Deserializer<'de>,
@@ -25,7 +25,7 @@ where
     Option::deserialize(deserializer)?.map(read).transpose()
 }
 
-/// The same of each of a list.
+/// As [`object`], but of each member of a list.
 pub(crate) fn objects<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
 where
     D: Deserializer<'de>,

@@ -22,7 +22,7 @@ pub struct Uptime(Duration);
 pub enum Usage {
     /// To enter the execution of one action.
     Action {
-        /// Of which type.
+        /// The action's type.
         kind: ActionType,
     },
     /// To be put on the wire toward this authority.
@@ -42,12 +42,12 @@ impl Permit {
         Some(Self { path: allowed.path, usage: allowed.usage, until })
     }
 
-    /// Whose value it opens.
+    /// The secret whose value it opens.
     pub fn path(&self) -> &SecretPath {
         &self.path
     }
 
-    /// What for.
+    /// The use that it opens the value for.
     pub fn usage(&self) -> &Usage {
         &self.usage
     }
@@ -69,7 +69,7 @@ impl Permit {
 }
 
 impl Uptime {
-    /// So long after the machine was started.
+    /// The moment `time` after the machine was started.
     pub fn since_start(time: Duration) -> Self {
         Self(time)
     }

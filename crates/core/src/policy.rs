@@ -58,7 +58,7 @@ pub enum Verdict {
 pub enum PlaceVerdict {
     /// A value may stand there, if the request is one that may have it.
     Fits,
-    /// It may not.
+    /// A value may not stand there.
     Deny(Code),
     /// This host is not the secret's.
     Pass,
@@ -100,14 +100,14 @@ impl Allowed {
         self.approval.as_ref()
     }
 
-    /// Whose value may be used.
+    /// The secret whose value may be used.
     pub fn path(&self) -> &SecretPath {
         &self.path
     }
 }
 
 impl Held {
-    /// Whose value is asked for.
+    /// The secret whose value is asked for.
     pub fn path(&self) -> &SecretPath {
         self.0.path()
     }

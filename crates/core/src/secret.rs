@@ -68,7 +68,7 @@ impl SecretValue {
         Ok(Self { path, bytes: boxed })
     }
 
-    /// Whose value it is.
+    /// The secret whose value it is.
     pub fn path(&self) -> &SecretPath {
         &self.path
     }

@@ -136,7 +136,7 @@ pub enum ShellErrorKind {
     UnterminatedSubstitution,
 }
 
-/// Whose grammar a text is read by.
+/// The shell whose grammar a text is read by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
     /// With `(( ))`, `[[ ]]` and `$'…'`, as bash and zsh have them.

@@ -25,7 +25,7 @@ pub struct SigV4Scope {
     pub service: String,
 }
 
-/// Who signs, for whom and when.
+/// The key that signs, the scope that it signs for, and the time.
 pub struct SigV4Signer<'a> {
     /// The key's name.
     pub access_key_id: &'a str,
@@ -35,7 +35,7 @@ pub struct SigV4Signer<'a> {
     pub region: &'a str,
     /// Such as `iam`.
     pub service: &'a str,
-    /// When.
+    /// The time of signing.
     pub now: Timestamp,
 }
 

@@ -303,7 +303,7 @@ impl AgentSecrets {
         Ok(row)
     }
 
-    /// The same, whatever the profile asks of every secret.
+    /// As [`Self::row`], whatever the profile asks of every secret.
     async fn declared_row(&self, path: &SecretPath) -> Result<Row, Error> {
         let secret = found(self.vault.show(path).await)?;
         let view = self.view(secret.as_slice()).await?;

@@ -48,13 +48,13 @@ impl Agreed {
         serde_json::from_slice(&text).unwrap_or_default()
     }
 
-    /// The same, if the vault vouches for it, and what the store has.
+    /// What the file says, if the vault vouches for it, and what the store has.
     fn with(places: &Places, voucher: &Voucher, window: AgreedWindow) -> BTreeSet<String> {
         let AgreedWindow(window) = window;
         Self::of(places, voucher).into_iter().chain(window).collect()
     }
 
-    /// The same, if the vault vouches for it.
+    /// What the file says, if the vault vouches for it; else nothing.
     fn of(places: &Places, voucher: &Voucher) -> BTreeSet<String> {
         let Self { lines, seal } = Self::read(places);
         let seal = HEXLOWER.decode(seal.as_bytes()).unwrap_or_default();
@@ -141,8 +141,8 @@ impl Deref for AgreedConfig {
     }
 }
 
-/// What of config.toml, sources.toml and the token catalog needs agreement, as it was at one moment: what is shown of it is
-/// what is agreed to.
+/// The lines of config.toml, sources.toml and the token catalog that need agreement, as they were at one moment: what is
+/// shown of them is what is agreed to.
 pub struct Leads {
     lines: BTreeSet<String>,
     config: Config,
@@ -232,7 +232,7 @@ impl EgressConfig {
     }
 }
 
-/// Whether there may be something that nobody has agreed to, by who has no vault open.
+/// Whether there may be something that nobody has agreed to, for a caller that has no vault open.
 pub fn may_lack_agreement(places: &Places, config: &Config) -> bool {
     let agreed = Agreed::read(places).lines;
     Leads::of(places, config.clone()).lines.iter().any(|line| lacks(line, &agreed))
@@ -258,7 +258,7 @@ pub(crate) fn check(
     refuse_lacking(&needed(places, &config), &agreed).map(|()| AgreedConfig(config))
 }
 
-/// The same of what these sources are given, as they were read: they are what is used.
+/// As [`check`], of what these sources are given, as they were read: they are what is used.
 pub(crate) fn check_sources(
     places: &Places,
     vault: &Vault,

@@ -17,7 +17,7 @@ use crate::requests::{Requests, about, denied};
 /// A use on its way through the gate.
 pub(crate) type Passing<'a> = BoxFuture<'a, Result<Option<RequestId>, Error>>;
 
-/// Who is asked whether a use may go on. Object-safe.
+/// The gate that is asked whether a use may go on. Object-safe.
 pub(crate) trait UseGate: Send + Sync + 'static {
     /// Returns when the use may go on, which may take minutes, with the approval that it rests on, if it
     /// needs one. Fails with [`Code::ApprovalDenied`], or with [`Code::ApprovalRequired`] when nobody answered.
@@ -33,26 +33,26 @@ pub(crate) trait UseGate: Send + Sync + 'static {
 /// A use that a person has to allow.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WantedUse<'a> {
-    /// Who wants it.
+    /// The session that wants it.
     pub(crate) session: &'a str,
-    /// Of what.
+    /// The secret that is to be used.
     pub(crate) path: &'a SecretPath,
     /// How often a person is asked; with [`ApproveOnUse::Never`] nobody is.
     pub(crate) policy: ApproveOnUse,
-    /// What for, as the person will read it.
+    /// What the use is for, as the person will read it.
     pub(crate) reason: &'a SafeText,
     /// The one thing that is to be allowed, such as `DELETE api.github.com/repos/a/b`; `None` asks for
     /// the secret as such.
     pub(crate) deed: Option<&'a str>,
 }
 
-/// A permission that is asked for, for who does not wait.
+/// A permission that is asked for by somebody who does not wait.
 pub(crate) struct Question<'a> {
-    /// Who asks.
+    /// The session that asks.
     pub(crate) session: &'a str,
     /// The secret that it is about, if it is about one.
     pub(crate) path: Option<&'a SecretPath>,
-    /// What.
+    /// What is asked.
     pub(crate) asked: Asked,
 }
 
@@ -68,7 +68,7 @@ enum Standing {
     Unasked,
 }
 
-/// How a use stands, for who does not wait.
+/// How a use stands, for somebody who does not wait.
 pub(crate) enum Stand {
     /// It may go on; a word that was good once is used up.
     Passed,

@@ -80,8 +80,8 @@ pub enum Wanted {
     These(Vec<SecretPath>),
 }
 
-/// A session that is open until it is dropped or ended. Dropped, as by a panic of who serves it, its end is left to the
-/// log, and what was approved for it ends where there is a runtime.
+/// A session that is open until it is dropped or ended. Where it is dropped, as by a panic of the task that serves it,
+/// its end is left to the log, and what was approved for it ends where there is a runtime.
 pub struct OpenSession {
     /// The session as egress knows it.
     pub session: Arc<Session>,
@@ -600,7 +600,7 @@ pub(crate) fn minted_slots(
     Ok(slots.collect::<Result<Vec<_>, _>>()?.concat())
 }
 
-/// Who acts, in the log's words.
+/// The party that acts, in the log's words.
 pub(crate) fn agent(kind: &str, session: &str) -> Agent {
     Agent {
         uri: format!("nl://keyless.dev/{kind}/{}", env!("CARGO_PKG_VERSION")),

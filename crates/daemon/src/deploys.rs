@@ -20,7 +20,7 @@ use crate::{
     service::agent_call,
 };
 
-/// Whose deploys those are that come from no session: an approval outlives the process that asked for it.
+/// The session that deploys from no session are put down to: an approval outlives the process that asked for it.
 pub(crate) const PACK_SESSION: &str = "pack";
 
 /// What would carry a plan out.

@@ -19,7 +19,7 @@ use crate::{
     egress_door::{engine_config, explain as explain_engine},
 };
 
-/// Whose rules are asked.
+/// The subject whose rules are asked.
 #[derive(Clone, Copy)]
 pub enum Subject<'a> {
     /// A fleet's catalog.

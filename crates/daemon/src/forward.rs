@@ -37,7 +37,7 @@ pub struct ForwardSpec {
     pub listen: Vec<ForwardListen>,
     /// Where the sidecar listens for forwarders.
     pub to: Link,
-    /// Whose connections they are.
+    /// The session whose connections they are.
     pub session: SessionId,
     /// The file with the token that a sidecar on TCP wants.
     pub token: Option<PathBuf>,
@@ -126,7 +126,7 @@ impl Forward {
         &self.listening
     }
 
-    /// Whose connections they are.
+    /// The session whose connections they are.
     pub fn session(&self) -> &SessionId {
         &self.session
     }

@@ -86,7 +86,7 @@ mod scene;
 
 /// Whether a value is taken out of what comes back.
 pub use keyless_action::is_looked_for;
-/// Who an agent is that speaks the NL Protocol.
+/// The identity of an agent that speaks the NL Protocol.
 pub use keyless_client::Identity;
 /// The rules about one request, and the ports to which no request carries a value.
 pub use keyless_egress::{Explanation, Question, never_carried};

@@ -66,11 +66,11 @@ pub(crate) struct LivenessChecks {
 /// What agents were last told of a secret: the version, when, and the answer.
 type Turn = AsyncMutex<Option<(Option<u32>, Moment, LivenessVerdict)>>;
 
-/// Who asks of a value.
+/// The party that asks whether a value works.
 pub(crate) struct Asker<'a> {
     vault: &'a Vault,
     who: Agent,
-    /// Whom the value belongs to, for services that want to be told.
+    /// The user of the service that the value belongs to, for services that want to be told.
     user: Option<&'a str>,
 }
 
@@ -80,7 +80,7 @@ impl<'a> Asker<'a> {
         Self { vault, who: agent("operator", "operator"), user: None }
     }
 
-    /// The same, of a value that belongs to this user of the service.
+    /// This asker, of a value that belongs to `user` at the service.
     pub(crate) fn of_user(self, user: Option<&'a str>) -> Self {
         Self { user, ..self }
     }

@@ -100,7 +100,8 @@ pub(crate) fn annotate(store: &Store, config: &Config) {
     annotate_under(config.nl.profile, store, config);
 }
 
-/// The same of a proxy, which does not ask about the clock: the unit that it runs under kills who makes that system call.
+/// As [`annotate`], for a proxy, which does not ask about the clock: the unit that it runs under kills a process that
+/// makes that system call.
 pub(crate) fn annotate_without_clock(store: &Store, config: &Config) {
     put(store, config, config.nl.profile, false);
 }

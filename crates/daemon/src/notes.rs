@@ -33,14 +33,14 @@ pub enum Note<'a> {
     },
     /// Changed files can't be used; what was in force still is.
     ReloadRefused {
-        /// Why.
+        /// Why they can't be used.
         error: &'a Error,
     },
     /// A request or tunnel is over.
     Request(&'a RequestNote),
     /// Something is not as it should be, but usable.
     Warning {
-        /// What.
+        /// What is not as it should be.
         text: &'a str,
     },
 }

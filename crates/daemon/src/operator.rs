@@ -118,7 +118,7 @@ impl Operator {
         Self { checks: Some((checks, when)), ..self }
     }
 
-    /// The same hands, for a single answer that may say more than usual of the value's looks.
+    /// This operator, for a single answer, which may allow a weak value.
     fn again(&self, allow_weak: bool) -> Self {
         let weak_values = if allow_weak { WeakValues::Allowed } else { self.weak_values };
         let (vault, log) = (Arc::clone(&self.vault), self.log.clone());
@@ -257,7 +257,7 @@ impl Operator {
         self.vault.set_metadata(path, &secret.metadata, metadata, entries).await.map(drop)
     }
 
-    /// Who has used a secret since its value was set, the earliest first.
+    /// The agents that have used a secret since its value was set, the earliest first.
     pub async fn used_by(&self, path: &SecretPath) -> Result<Vec<UsedBy>, Error> {
         self.log.flush().await?;
         used_by::since_set(self.vault.store(), &self.vault.show(path).await?).await

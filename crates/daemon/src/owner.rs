@@ -21,7 +21,7 @@ use crate::places::{Places, private_directory, unusable};
 /// Before the name of a file that is being made.
 const NEW: &str = ".";
 
-/// A broker of this home that lives no more, for who has found that out first, until this is dropped.
+/// A broker of this home that lives no more, for the process that has found that out first, until this is dropped.
 pub(crate) struct Gone {
     id: String,
     file: PathBuf,

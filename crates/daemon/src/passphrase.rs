@@ -41,8 +41,8 @@ pub(crate) fn recovery_file(places: &Places) -> PathBuf {
     places.data().join("recovery-phrase.txt")
 }
 
-/// The same for a store that is about to be made, in a folder that is there. [`Code::PathUnusable`] when a file of that name
-/// is: it may be what opens another store.
+/// Where the recovery phrase of a store that is about to be made is kept, in a folder that is there.
+/// [`Code::PathUnusable`] when a file of that name is there too: it may be what opens another store.
 pub fn unused_recovery_file(places: &Places) -> Result<PathBuf, Error> {
     let file = recovery_file(places);
     if fs::symlink_metadata(&file).is_ok() {

@@ -77,7 +77,7 @@ pub fn misfit(
     })
 }
 
-/// Where in requests a value goes by its rule, for who is about to type it.
+/// Where in requests a value goes by its rule, for the person who is about to type it.
 pub fn places_in_words(rule: &EgressRule) -> String {
     if rule.inject.is_some() {
         return "where Keyless puts it into a request itself".to_owned();
@@ -89,8 +89,8 @@ pub fn places_in_words(rule: &EgressRule) -> String {
     format!("{} of a request", places.join(", "))
 }
 
-/// The same of a value to which these hosts are given now: [`narrow`] takes it to no other place, and a value of a known form
-/// perhaps to fewer.
+/// As [`places_in_words`], of a value to which the hosts `to` are given now: [`narrow`] takes it to no other place, and a
+/// value of a known form perhaps to fewer.
 pub fn places_at(known: &Providers, path: &SecretPath, to: &[Destination]) -> String {
     let mut rule = EgressRule::to(to.to_vec());
     let services = narrow(known, path, &mut rule, None);

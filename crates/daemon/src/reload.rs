@@ -99,7 +99,7 @@ impl Watcher {
         }
     }
 
-    /// What has changed by now, if anything has: for who begins something that shall be by these files.
+    /// What has changed by now, if anything has: for a caller that begins something that shall be by these files.
     pub(crate) async fn changed_by_now(&mut self) -> Option<Change> {
         let mut last = look_at(&self.files).await;
         while last != self.taken_up {

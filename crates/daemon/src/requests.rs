@@ -34,7 +34,7 @@ mod tests;
 
 /// How long a request that is settled or expired can still be polled.
 const KEPT: SignedDuration = SignedDuration::from_hours(1);
-/// How often a row is looked at by who waits for it: another process may answer too.
+/// How often a caller that waits for a row looks at it: another process may answer too.
 const LOOK: Duration = Duration::from_millis(250);
 /// Draws of an id before the store is taken to be at fault.
 const DRAWS: usize = 8;
@@ -288,7 +288,7 @@ impl Requests {
         others.and(over)
     }
 
-    /// The same of the others that were allowed for the session, or denied, as `given` was, if that was, and still count.
+    /// Takes back the other answers like `given`'s that still count, where that allowed for the session or denied.
     pub(crate) async fn take_alike_back(&self, given: &Request) -> Result<(), Error> {
         let now = Timestamp::now();
         let status = given.status(now);
@@ -397,7 +397,7 @@ impl Requests {
         Ok(self.put_over_told(row, over, Told::nothing()).await?)
     }
 
-    /// The same, with what the log is told of it: both are written, or neither.
+    /// As [`Self::put_over`], with what the log is told of it: both are written, or neither.
     async fn put_over_told(
         &self,
         row: &RequestRow,
@@ -600,7 +600,7 @@ fn target(request: &Request) -> Target {
     }
 }
 
-/// What a request is about, for who asked.
+/// What a request is about, for the session that asked.
 pub(crate) fn about(request: &Request) -> SafeText {
     match &request.path {
         Some(path) => SafeText::default().and(path),

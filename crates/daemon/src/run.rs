@@ -78,7 +78,7 @@ pub enum Ended {
 /// A command that has come to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ran {
-    /// How.
+    /// How it ended.
     pub ended: Ended,
     /// Whether its session was over before: the broker was locked, is gone, or was told to end it.
     pub outlived_session: bool,

@@ -30,7 +30,7 @@ impl ServiceFiles {
         Self { folder: places.services_folder(), seen: Mutex::default() }
     }
 
-    /// What of them can't be used, as they lie there. Blocks.
+    /// The faults of the files that can't be used, as they lie there. Blocks.
     pub(crate) fn faults(&self) -> Vec<ProviderFault> {
         let files = files(&self.folder);
         let mut seen = self.seen.lock();

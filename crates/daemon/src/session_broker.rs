@@ -50,7 +50,7 @@ use crate::{
 /// The longest path, in bytes, that a person is asked about: a longer one could not be judged.
 const MAX_SHOWN_PATH: usize = 200;
 
-/// For how long who ends tries to write what the store or the log is owed.
+/// For how long a process that ends tries to write what the store or the log is owed.
 pub(crate) const LAST_TRIES: Duration = Duration::from_secs(5);
 
 /// How soon it is tried again.
@@ -124,7 +124,7 @@ impl SessionBroker {
         self.gate.end_session(&self.agent.session_id).await
     }
 
-    /// The same for who ends.
+    /// As [`Self::end_approvals`], for a process that is about to end: tried as [`at_last`] does.
     pub(crate) async fn end_approvals_at_last(&self) -> Result<(), Error> {
         at_last(|| self.end_approvals()).await
     }
@@ -149,7 +149,7 @@ impl SessionBroker {
         self.leave_life(Action::SessionEnd, Vec::new());
     }
 
-    /// The same, durably, where the log can be written now.
+    /// As [`Self::leave_end`], but durably: fails where the log can't be written now.
     pub(crate) async fn record_end(&self) -> Result<(), Error> {
         self.leave_end();
         self.log.flush().await

@@ -31,7 +31,7 @@ pub fn store_place(places: &Places) -> Result<StorePlace, Error> {
     place_in(places, &Config::load(&places.config_file())?.store)
 }
 
-/// The same, by what was read of `config.toml`.
+/// As [`store_place`], by a `config.toml` that was read already.
 pub(crate) fn place_in(places: &Places, config: &StoreConfig) -> Result<StorePlace, Error> {
     let Some(url) = &config.url else { return Ok(StorePlace::from(&places.store_file())) };
     let mut server = Server::new(url, places.data()).map_err(|fault| {

@@ -151,7 +151,7 @@ impl Window {
             || self.floor.tightened_by(other.floor) != self.floor
     }
 
-    /// The same for a store that a run opens for itself: it stays open to that run's end, so until its agent's.
+    /// This window for a store that a run opens for itself: it stays open to that run's end, so until its agent's.
     pub(crate) fn for_one_run(self) -> Self {
         let life = hours(7 * 24);
         Self { length: life, longest: life, idle: None, ..self }

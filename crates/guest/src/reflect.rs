@@ -39,7 +39,7 @@ pub struct Reflector {
 pub enum Reflected {
     /// The packet, which was changed in place.
     Packet,
-    /// This one, in answer to it.
+    /// Another packet, in answer to it.
     Answer(Vec<u8>),
     /// Nothing.
     Nothing,

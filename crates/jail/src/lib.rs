@@ -44,7 +44,7 @@ use linux as system;
 
 /// The table of plaintext credential files that a jail covers unless told otherwise.
 pub use hidden::{default_hidden, own_logins};
-/// The same network and trust for a machine that is its own jail: a microVM guest.
+/// A jail's network and trust for a machine that is its own jail: a microVM guest.
 #[cfg(target_os = "linux")]
 pub use linux::{
     DNS_PORT, EverythingDevice, FUNNEL_PORT, make_everything_local, redirect_everything,

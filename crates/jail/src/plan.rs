@@ -101,7 +101,7 @@ impl Drop for Variable {
 /// A file that only the jail has. Its content may be a value: no `Debug`, and wiped on drop.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct OwnFile {
-    /// Where.
+    /// Where the file is.
     pub path: PathBuf,
     /// Its mode.
     pub mode: u32,

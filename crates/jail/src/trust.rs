@@ -48,7 +48,7 @@ pub fn trust_environment() -> Vec<(&'static str, &'static str)> {
     whole.chain(added).chain(SWITCHES.iter().copied()).collect()
 }
 
-/// These replace the runtime's own roots.
+/// Variables that replace the runtime's own roots.
 const WHOLE_BUNDLE: &[&str] = &[
     "AWS_CA_BUNDLE",
     "BUNDLE_SSL_CA_CERT",
@@ -71,10 +71,10 @@ const WHOLE_BUNDLE: &[&str] = &[
     "npm_config_cafile",
 ];
 
-/// These add to them.
+/// Variables that add to the runtime's own roots.
 const CA_ALONE: &[&str] = &["NODE_EXTRA_CA_CERTS"];
 
-/// These make a runtime look at the system's roots, which are ours inside.
+/// Variables that make a runtime look at the system's roots, which are ours inside.
 const SWITCHES: &[(&str, &str)] = &[
     ("DENO_TLS_CA_STORE", "system,mozilla"),
     ("NODE_USE_SYSTEM_CA", "1"),

@@ -34,7 +34,7 @@ impl Logging {
         self.0.store(level as u8, Ordering::Relaxed);
     }
 
-    /// Who tells of one call of `tool`, which is one of ours.
+    /// The teller of one call of `tool`, which is one of ours.
     pub(crate) fn of_call(&self, tool: &str, context: &RequestContext<RoleServer>) -> Teller {
         // The newest revision has the level in each request.
         let inline = context.meta.log_level().map(|level| level as u8);
@@ -51,12 +51,12 @@ pub(crate) struct Teller {
 }
 
 impl Teller {
-    /// It begins.
+    /// Tells that the call begins.
     pub(crate) async fn called(&self) {
         self.tell(LoggingLevel::Debug, "called").await;
     }
 
-    /// It ended so.
+    /// Tells how the call ended.
     pub(crate) async fn ended(&self, result: &CallToolResult) {
         match result.is_error {
             Some(true) => self.tell(LoggingLevel::Warning, "refused").await,

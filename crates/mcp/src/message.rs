@@ -64,7 +64,7 @@ pub(crate) fn is_notification(text: &[u8]) -> bool {
     message["jsonrpc"] == "2.0" && message["method"].is_string() && message.get("id").is_none()
 }
 
-/// Whether `text` is a message, for who reads it once more. Gives the answer to what is none.
+/// Whether `text` is a message, for a caller that reads it once more. Fails with the answer to what is none.
 pub(crate) fn check(text: &[u8]) -> Result<(), Vec<u8>> {
     let read = read(text).and_then(typed);
     read.map(drop).map_err(|answer| under_its_id(text, answer))

@@ -27,7 +27,7 @@ pub trait Packs: Send + Sync + 'static {
     fn refuse(&self, tool: Tool, refusal: Refusal) -> Answered;
 }
 
-/// Who waits for a call: hears how far it is, and may have gone away.
+/// The client that waits for a call: it hears how far the call is, and may have gone away.
 pub trait Watch: Send + Sync {
     /// `done` of `total` places are written.
     fn progress(&self, done: usize, total: usize);
@@ -42,7 +42,7 @@ pub struct Answered {
     pub ok: bool,
     /// The envelope, its keys in declared order.
     pub text: String,
-    /// The same.
+    /// The envelope as a value.
     pub envelope: Value,
 }
 

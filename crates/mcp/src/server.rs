@@ -73,7 +73,7 @@ impl Server {
         Self { toolset, others: Vec::new(), logging: Logging::default() }
     }
 
-    /// The same with another set of tools beside the first.
+    /// This server with another set of tools beside those that it has.
     #[must_use]
     pub fn and(mut self, other: Toolset) -> Self {
         self.others.push(other);

@@ -39,7 +39,7 @@ use crate::{
     targets::TargetId,
 };
 
-/// Who watches a transaction: gets its progress, and may withdraw it between two writes.
+/// The watcher of a transaction: it gets the progress, and may withdraw the transaction between two writes.
 pub trait Watch {
     /// `done` of `total` places are written.
     fn progress(&self, done: usize, total: usize);

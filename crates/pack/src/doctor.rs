@@ -46,7 +46,7 @@ pub struct DoctorData {
 pub struct PlaintextToken {
     /// The file.
     pub path: String,
-    /// The same with `/`.
+    /// `path` with `/` between its segments.
     pub path_posix: String,
     /// Counted from one.
     pub line: usize,
@@ -61,7 +61,7 @@ pub struct DoctorRoot {
     pub target: TargetId,
     /// The directory.
     pub root: String,
-    /// The same with `/`.
+    /// `root` with `/` between its segments.
     pub root_posix: String,
     /// Whether it is there.
     pub exists: bool,
@@ -80,11 +80,11 @@ pub struct DoctorRoot {
 pub struct GitignoreFix {
     /// The repository.
     pub repo_root: String,
-    /// The same with `/`.
+    /// `repo_root` with `/` between its segments.
     pub repo_root_posix: String,
     /// Its `.gitignore`.
     pub gitignore_path: String,
-    /// The same with `/`.
+    /// `gitignore_path` with `/` between its segments.
     pub gitignore_path_posix: String,
     /// Whether it was changed.
     pub updated: bool,

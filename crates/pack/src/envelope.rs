@@ -103,7 +103,7 @@ impl<T: Serialize> Envelope<T> {
         serde_json::to_string_pretty(self).expect("payloads hold strings, numbers and lists only")
     }
 
-    /// The same as a value.
+    /// The envelope as a JSON value.
     pub fn value(&self) -> Value {
         serde_json::to_value(self).expect("payloads hold strings, numbers and lists only")
     }

@@ -34,11 +34,11 @@ const TOLD: usize = 20;
 pub struct RecordData {
     /// The log.
     pub path: String,
-    /// The same with `/`.
+    /// `path` with `/` between its segments.
     pub path_posix: String,
-    /// When, as RFC 3339 in UTC.
+    /// When the event was recorded, as RFC 3339 in UTC.
     pub recorded_at: String,
-    /// On which machine.
+    /// The machine that recorded it.
     pub machine_id: String,
 }
 

@@ -32,7 +32,7 @@ pub struct EvolveItem {
     pub target: TargetId,
     /// The absolute path.
     pub path: String,
-    /// The same with `/`.
+    /// `path` with `/` between its segments.
     pub path_posix: String,
 }
 

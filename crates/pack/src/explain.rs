@@ -39,7 +39,7 @@ pub struct ExplainedChange {
     pub target: TargetId,
     /// The absolute path.
     pub path: String,
-    /// The same with `/`.
+    /// `path` with `/` between its segments.
     pub path_posix: String,
     /// The modules that want it.
     pub modules: Vec<ExplainedModule>,
@@ -78,7 +78,7 @@ pub struct ExplainedDrift {
     pub target: TargetId,
     /// The absolute path.
     pub path: String,
-    /// The same with `/`.
+    /// `path` with `/` between its segments.
     pub path_posix: String,
     /// What is wanted.
     pub expected: Option<String>,

@@ -52,7 +52,7 @@ pub(crate) struct Pending<'p> {
     pub(crate) subject: Value,
 }
 
-/// A plan that is about to be carried out, for who has to allow it.
+/// A plan that is about to be carried out, for the gate that has to allow it.
 pub struct Review<'p> {
     site: &'p Site,
     pending: &'p Pending<'p>,
@@ -113,7 +113,7 @@ impl ApplyGate {
         }
     }
 
-    /// The same for a command that has no confirm token: what it advises is to call that command again.
+    /// As [`Self::pass`], for a command that has no confirm token: a refusal advises to call that command again.
     pub(crate) fn pass_command(
         &self,
         site: &Site,

@@ -226,7 +226,7 @@ pub(crate) fn run(folder: &Path, arguments: &[&str]) -> Result<String> {
     call(folder, arguments, LOCAL)
 }
 
-/// The same for a call that talks to a server.
+/// As [`run`], for a call that talks to a server.
 pub(crate) fn run_remote(folder: &Path, arguments: &[&str]) -> Result<String> {
     call(folder, arguments, REMOTE)
 }

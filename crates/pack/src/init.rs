@@ -29,7 +29,7 @@ const IGNORED: &[&str] = &[".agentpack.manifest*.json", ".DS_Store"];
 pub struct InitData {
     /// The config repo.
     pub repo: String,
-    /// The same with `/`.
+    /// `repo` with `/` between its segments.
     pub repo_posix: String,
     /// What git was told, with `--git`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -60,7 +60,7 @@ pub struct InitGit {
     pub gitignore_updated: bool,
     /// Where it is.
     pub gitignore_path: String,
-    /// The same with `/`.
+    /// `gitignore_path` with `/` between its segments.
     pub gitignore_path_posix: String,
 }
 

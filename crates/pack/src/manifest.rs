@@ -121,7 +121,7 @@ impl Manifest {
         }
     }
 
-    /// The same from its text; `path` is for messages.
+    /// Reads and checks a manifest from its text; `path` is for messages.
     pub(crate) fn parse(text: &str, path: &Path) -> Result<Self> {
         decode::manifest(text, path)
     }
@@ -194,7 +194,7 @@ impl TargetConfig {
         Self { scope, servers: ServerFiles::None, options }
     }
 
-    /// The same for a manifest that wants servers in the target.
+    /// This target for a manifest that wants servers in it.
     pub(crate) fn with_servers(mut self) -> Self {
         if self.flag("write_mcp_servers", true) {
             self.servers = ServerFiles::OfScope;
@@ -202,7 +202,7 @@ impl TargetConfig {
         self
     }
 
-    /// In which files servers are looked for.
+    /// The files in which servers are looked for.
     pub(crate) fn servers(&self) -> ServerFiles {
         self.servers
     }
@@ -215,7 +215,7 @@ impl TargetConfig {
         self.scope != Scope::User
     }
 
-    /// The same with every output switched on, to find what was deployed under other options.
+    /// This target with every output switched on, to find what was deployed under other options.
     pub(crate) fn with_everything(&self, target: TargetId) -> Self {
         let mut options = self.options.clone();
         options.retain(|name, _| !name.starts_with("write_"));

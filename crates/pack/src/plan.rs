@@ -41,7 +41,7 @@ pub struct Change {
     pub op: Op,
     /// The absolute path.
     pub path: String,
-    /// The same with `/`.
+    /// `path` with `/` between its segments.
     pub path_posix: String,
     /// What is there.
     pub before_sha256: Option<Sha>,

@@ -62,11 +62,11 @@ pub struct DiffFile {
     pub target: TargetId,
     /// The root.
     pub root: String,
-    /// The same with `/`.
+    /// `root` with `/` between its segments.
     pub root_posix: String,
     /// The path below the root.
     pub path: String,
-    /// The same with `/`.
+    /// `path` with `/` between its segments.
     pub path_posix: String,
     /// What is done.
     pub op: Op,

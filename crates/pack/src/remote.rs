@@ -16,7 +16,7 @@ use crate::{
 pub struct RemoteData {
     /// The config repo.
     pub repo: String,
-    /// The same with `/`.
+    /// `repo` with `/` between its segments.
     pub repo_posix: String,
     /// The remote's name.
     pub remote: String,
@@ -29,7 +29,7 @@ pub struct RemoteData {
 pub struct SyncData {
     /// The config repo.
     pub repo: String,
-    /// The same with `/`.
+    /// `repo` with `/` between its segments.
     pub repo_posix: String,
     /// The remote's name.
     pub remote: String,

@@ -29,7 +29,7 @@ pub struct ModuleData {
     pub module_id: String,
     /// The manifest.
     pub manifest: String,
-    /// The same with `/`.
+    /// `manifest` with `/` between its segments.
     pub manifest_posix: String,
 }
 
@@ -53,7 +53,7 @@ pub struct AddOptions {
 pub struct LockData {
     /// The lockfile.
     pub lockfile: String,
-    /// The same with `/`.
+    /// `lockfile` with `/` between its segments.
     pub lockfile_posix: String,
     /// How many modules it has.
     pub modules: usize,
@@ -64,7 +64,7 @@ pub struct LockData {
 pub struct FetchData {
     /// The cache of git modules.
     pub store: String,
-    /// The same with `/`.
+    /// `store` with `/` between its segments.
     pub store_posix: String,
     /// How many git modules are there now.
     pub git_modules_fetched: usize,
@@ -210,11 +210,11 @@ pub(crate) fn fetch(site: &Site) -> Result<FetchData> {
 pub struct UpdateData {
     /// The lockfile.
     pub lockfile: String,
-    /// The same with `/`.
+    /// `lockfile` with `/` between its segments.
     pub lockfile_posix: String,
     /// The cache of git modules.
     pub store: String,
-    /// The same with `/`.
+    /// `store` with `/` between its segments.
     pub store_posix: String,
     /// What was done.
     pub steps: Vec<UpdateStep>,

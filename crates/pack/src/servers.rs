@@ -69,7 +69,7 @@ pub(crate) struct DeployedServers {
     pub(crate) entries: BTreeMap<String, Sha>,
 }
 
-/// In which of a target's files entries are looked for.
+/// The files of a target in which entries are looked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum ServerFiles {
     /// In all that there may be, to find what was deployed under another manifest.

@@ -36,7 +36,7 @@ pub struct Surroundings {
     pub editor: Option<String>,
     /// The caller's catalog of tokens; empty unless it has one.
     pub forms: TokenForms,
-    /// Who else has to let a deploy be carried out.
+    /// The gate that has to let a deploy be carried out.
     pub gate: ApplyGate,
 }
 
@@ -102,7 +102,7 @@ impl Surroundings {
 }
 
 impl Request {
-    /// The same request with every default written out, so that leaving it out and naming it are one.
+    /// This request with every default written out, so that leaving a default out and naming it are one.
     #[must_use]
     pub fn normalized(&self, surroundings: &Surroundings) -> Self {
         let site = Site::new(surroundings, self);
@@ -143,7 +143,7 @@ impl Site {
         }
     }
 
-    /// The same in another project.
+    /// This site in the project at `root`.
     pub(crate) fn in_project(&self, root: &Path) -> Self {
         Self { project_root: root.to_owned(), project: OnceLock::new(), ..self.clone() }
     }
@@ -183,7 +183,7 @@ impl Site {
         self.command_for(Some(self.profile.as_str()), target, words)
     }
 
-    /// The same for a profile and a target of its own.
+    /// As [`Self::command`], for this profile and target.
     pub(crate) fn command_for(
         &self,
         profile: Option<&str>,

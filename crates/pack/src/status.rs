@@ -44,12 +44,12 @@ pub struct DriftItem {
     /// The root that it is in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub root: Option<String>,
-    /// The same with `/`.
+    /// `root` with `/` between its segments.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub root_posix: Option<String>,
     /// The absolute path.
     pub path: String,
-    /// The same with `/`.
+    /// `path` with `/` between its segments.
     pub path_posix: String,
     /// What is wanted, as `sha256:…`.
     pub expected: Option<String>,
@@ -80,7 +80,7 @@ pub struct RootSummary {
     pub target: TargetId,
     /// The root.
     pub root: String,
-    /// The same with `/`.
+    /// `root` with `/` between its segments.
     pub root_posix: String,
     /// The numbers.
     pub summary: DriftSummary,
@@ -97,7 +97,7 @@ pub struct StatusData {
     pub drift: Vec<DriftItem>,
     /// Their number.
     pub summary: DriftSummary,
-    /// The same by root.
+    /// The numbers of drift items by root.
     pub summary_by_root: Vec<RootSummary>,
     /// The numbers before a filter.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -105,7 +105,7 @@ pub struct StatusData {
     /// Commands that help.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub next_actions: Vec<String>,
-    /// The same with their kinds.
+    /// `next_actions` with their kinds.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub next_actions_detailed: Vec<NextAction>,
 }

@@ -61,7 +61,7 @@ impl Tree {
         Ok(Self(reader.files))
     }
 
-    /// The same without `.agentpack` directories: what a module is made of.
+    /// This tree without `.agentpack` directories: what a module is made of.
     pub(crate) fn without_metadata(mut self) -> Self {
         self.0.retain(|path, _| !path.components().any(|part| part == ".agentpack"));
         self

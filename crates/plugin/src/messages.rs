@@ -54,7 +54,7 @@ pub struct Availability {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Status {
-    /// It can.
+    /// The source can be asked.
     Available,
     /// A person has to open it first.
     Locked,
@@ -83,30 +83,30 @@ pub enum Fault {
     /// The reference is not one.
     #[error("the reference {reference:?} is no good: {reason}")]
     BadReference {
-        /// As it was asked.
+        /// The reference as it was asked for.
         reference: String,
-        /// Why.
+        /// Why it is no reference.
         reason: String,
     },
     /// It lacks a credential of its own.
     #[error("it needs a credential: {detail}")]
     NeedsCredential {
-        /// Which.
+        /// The credential that it lacks.
         detail: String,
     },
     /// Anything else.
     #[error("{detail}")]
     Other {
-        /// What.
+        /// What went wrong.
         detail: String,
     },
     /// It can't, for now.
     #[error("it is not available: {detail}")]
     Unavailable {
-        /// Why.
+        /// Why it can't.
         detail: String,
     },
-    /// It never can.
+    /// The source can't do that at all.
     #[error("it can't {capability}")]
     UnsupportedCapability {
         /// What was asked.
@@ -259,7 +259,7 @@ impl Found {
 }
 
 impl Availability {
-    /// It can be asked.
+    /// That the source can be asked.
     pub fn available() -> Self {
         Self { status: Status::Available, detail: None }
     }

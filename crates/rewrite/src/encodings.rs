@@ -96,7 +96,7 @@ impl Echo {
         written.to_vec()
     }
 
-    /// The same in as many bytes as the pattern has: cut, or padded with `*`.
+    /// As [`Self::replacement`], in as many bytes as the pattern has: cut, or padded with `*`.
     pub fn replacement_within(&self, marker: &str) -> Vec<u8> {
         match self.form {
             Form::Base64(alphabet) => {
@@ -115,7 +115,8 @@ impl Echo {
         }
     }
 
-    /// The same where line ends cut it, in no fewer symbols; `None` for forms that nobody breaks into lines.
+    /// As [`Self::replacement`], for a pattern that line ends cut, in no fewer symbols; `None` for forms that nobody
+    /// breaks into lines.
     fn replacement_in_lines(&self, marker: &str) -> Option<Vec<u8>> {
         let mut marker = marker.as_bytes().to_vec();
         match self.form {
@@ -177,7 +178,7 @@ pub fn scrubber<'a>(secrets: impl IntoIterator<Item = (&'a [u8], &'a str)>) -> R
     scrubber_with(secrets, Echo::replacement, Echo::replacement_in_lines)
 }
 
-/// The same with markers that are cut, or padded with `*`, to the length of what they replace.
+/// As [`scrubber`], with markers that are cut, or padded with `*`, to the length of what they replace.
 pub fn length_keeping_scrubber<'a>(
     secrets: impl IntoIterator<Item = (&'a [u8], &'a str)>,
 ) -> Rewriter {

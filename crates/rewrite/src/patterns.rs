@@ -23,7 +23,7 @@ use self::{
 pub struct PatternId(pub u32);
 
 impl PatternId {
-    /// The same as an index into the caller's own list.
+    /// This id as an index into the caller's own list.
     pub fn index(self) -> usize {
         self.0 as usize
     }

@@ -54,7 +54,7 @@ impl Rewriter {
         Self { patterns, pairs, cover: Cover::default(), wrapped: None, kinds: None }
     }
 
-    /// The same for patterns that nobody who sees a stream go through may learn: what is held back
+    /// This rewriter for patterns that nobody who sees a stream go through may learn: what is held back
     /// does not depend on how they begin.
     #[must_use]
     pub fn covered(self) -> Self {
@@ -62,13 +62,13 @@ impl Rewriter {
         Self { cover, ..self }
     }
 
-    /// The same, which replaces what line ends cut beforehand.
+    /// This rewriter, which first replaces patterns that line ends cut.
     #[must_use]
     pub(crate) fn behind(self, wrapped: Option<Arc<Wrapped>>) -> Self {
         Self { wrapped, ..self }
     }
 
-    /// The same, which tells what it has replaced.
+    /// This rewriter, which tells what it has replaced.
     #[must_use]
     pub(crate) fn telling(self, kinds: Kinds) -> Self {
         Self { kinds: Some(Arc::new(kinds)), ..self }
@@ -87,7 +87,7 @@ impl Rewriter {
         self.rewrite_and_tell(whole, &mut Tally::default())
     }
 
-    /// The same, and counts what a scrubber has replaced.
+    /// As [`Self::rewrite`], and counts what a scrubber has replaced.
     pub fn rewrite_and_tell<'a>(&self, whole: &'a [u8], tally: &mut Tally) -> Cow<'a, [u8]> {
         let wrapped = self.wrapped.as_ref();
         match wrapped.and_then(|wrapped| wrapped.rewrite(whole, |id| self.note_wrapped(id, tally)))

@@ -62,7 +62,7 @@ pub struct Sanitizer {
     longest_value: usize,
     /// Nothing where everything is suspect.
     screen: Option<Screen>,
-    /// The same for what is escaped.
+    /// The screen for what is escaped.
     escapes: Option<EscapeScreen>,
     exact: Patterns,
     bare: Patterns,
@@ -139,7 +139,7 @@ impl Sanitizer {
         length.saturating_mul(TIMES_TEXT)
     }
 
-    /// The same, with no more than `left` that is read and unpacked of what is packed.
+    /// What is found in `text`, with no more than `left` bytes read and unpacked of what is packed.
     pub(crate) fn find_within(&self, text: &[u8], left: &mut usize) -> Vec<Finding> {
         let mut desk = Desk::default();
         let mut undone = <[Room; 2]>::default();

@@ -39,7 +39,7 @@ impl Scanner {
         Self { patterns: patterns.clone(), held: Held::default(), cover: Cover::default() }
     }
 
-    /// The same under a cover.
+    /// As [`Self::new`], under a cover.
     pub(crate) fn under(cover: Cover, patterns: &PatternSet) -> Self {
         Self { cover, ..Self::new(patterns) }
     }

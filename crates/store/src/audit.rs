@@ -149,8 +149,8 @@ impl AuditLog {
         answer.await.map_err(|_| unavailable())?
     }
 
-    /// The same for who ends, and with it what the log was left: where that can't be written, it is tried again for so long.
-    /// A try that is under way then, held up by another process, is not waited for.
+    /// As `flush`, for a process that is about to end: a failed write is tried again until `patience` is over. A try that
+    /// is then under way, held up by another process, is not waited for.
     pub async fn flush_within(&self, patience: Duration) -> Result<(), Error> {
         let mut last = unavailable();
         let tries = async {

@@ -13,7 +13,7 @@ use crate::{
 /// The last time that a source was asked for a value or given one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SourceContact {
-    /// When.
+    /// When that was.
     pub at: Timestamp,
     /// How the source was then: the word of its state.
     pub outcome: String,

@@ -28,7 +28,7 @@ const SIZED: &[(&str, &[&str])] = &[
 pub struct HeaderRow {
     /// The version of the vault's formats.
     pub format: u32,
-    /// When.
+    /// When the vault was made.
     pub created_at: Timestamp,
     /// What was agreed to of how long it stays open.
     pub agreed: Option<String>,
@@ -45,7 +45,7 @@ pub struct EnvelopeRow {
     pub nonce: Vec<u8>,
     /// The wrapped key.
     pub wrapped: Vec<u8>,
-    /// When.
+    /// When it was made.
     pub created_at: Timestamp,
 }
 
@@ -71,7 +71,7 @@ pub struct SecretRow {
 /// One sealed value of a secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VersionRow {
-    /// Whose.
+    /// The secret whose value it is.
     pub path: SecretPath,
     /// From 1; the highest is the one in use, unless the secret names another.
     pub version: u32,
@@ -79,7 +79,7 @@ pub struct VersionRow {
     pub nonce: Vec<u8>,
     /// The sealed value.
     pub ciphertext: Vec<u8>,
-    /// When.
+    /// When the version was made.
     pub created_at: Timestamp,
 }
 

@@ -18,7 +18,7 @@ use crate::{TestCa, port::at_a_free_port};
 
 /// What the server is to be.
 pub struct NginxOptions<'a> {
-    /// Who signs its certificate.
+    /// The CA that signs its certificate.
     pub ca: &'a TestCa,
     /// The names of its certificate.
     pub names: &'a [&'a str],

@@ -32,7 +32,7 @@ const HOME_OF_USER: &str = "/var/lib/postgresql";
 
 /// What the database is to be.
 pub struct PostgresOptions<'a> {
-    /// Who signs its certificate.
+    /// The CA that signs its certificate.
     pub ca: &'a TestCa,
     /// The names of its certificate.
     pub names: &'a [&'a str],
@@ -267,7 +267,7 @@ fn run(command: &mut Command) -> io::Result<Vec<u8>> {
     Err(io::Error::other(String::from_utf8_lossy(&output.stderr).into_owned()))
 }
 
-/// Whom it runs as, where that is somebody else.
+/// The user and group that the database runs as, where they are not this process's own.
 fn owner() -> io::Result<Option<(u32, u32)>> {
     if fs::metadata("/proc/self")?.uid() != 0 {
         return Ok(None);

@@ -36,7 +36,7 @@ pub struct Inventory {
 pub struct Row {
     /// Whether the project can't do without.
     pub required: bool,
-    /// Who knows it.
+    /// The party that says what it is.
     pub origin: Origin,
     /// What the store has of it; the value may be kept elsewhere all the same.
     pub stored: Stored,
@@ -74,7 +74,7 @@ impl Stored {
     }
 }
 
-/// Who says what a secret is.
+/// The party that says what a secret is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Origin {
@@ -108,7 +108,7 @@ impl Inventory {
         inventory
     }
 
-    /// The same of one path alone, of which the store has `secret`: its row, if the project declares it.
+    /// The inventory of one path alone, of which the store has `secret`: its row, if the project declares it.
     pub fn merge_one(
         path: &SecretPath,
         manifest: &Manifest,
@@ -162,7 +162,7 @@ impl Inventory {
         row
     }
 
-    /// The same where every secret is asked about at least as often as `floor` says: the operator's `[unlock] profile`.
+    /// This inventory with every secret asked about at least as often as `floor` says: the operator's `[unlock] profile`.
     #[must_use]
     pub fn asking_at_least(mut self, floor: ApproveOnUse) -> Self {
         for row in self.rows.values_mut() {

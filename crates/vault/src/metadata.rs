@@ -93,7 +93,7 @@ pub struct Retention {
 pub enum SourceConfig {
     /// A variable of the broker's own environment.
     Env {
-        /// Which.
+        /// The variable's name.
         variable: EnvName,
     },
     /// A file that the broker can read.

@@ -78,7 +78,7 @@ const OTHERS: &[Tier] = &[Tier::Url, Tier::Unagreed, Tier::Project];
 /// A file that can't be used, or does not count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProviderFault {
-    /// Which.
+    /// The file at fault.
     pub file: PathBuf,
     /// Why, as a fragment of a sentence.
     pub why: String,
@@ -96,7 +96,7 @@ pub enum EnvMeaning<'a> {
 /// Where in requests a service's token goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnownLocations<'a> {
-    /// Whose token it is, for people; more than one where services share their hosts.
+    /// The services whose token it is, for people; more than one where services share their hosts.
     pub services: Vec<&'a str>,
     /// Where any token that is meant goes.
     pub locations: Locations,
@@ -105,7 +105,7 @@ pub struct KnownLocations<'a> {
 /// What the tokens of a service look like, for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnownForms<'a> {
-    /// Whose they are.
+    /// The service.
     pub service: &'a str,
     /// Each form; none where the catalog has no words for it.
     pub forms: Vec<&'a str>,

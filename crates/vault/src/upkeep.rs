@@ -35,7 +35,7 @@ pub struct Upkeep {
     /// How often it is to be renewed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rotate_every_days: Option<u32>,
-    /// Who renews it.
+    /// Whether a person or a program renews it, and where.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rotation_method: Option<RotationMethod>,
     /// What the value should be allowed to do at its service.
@@ -46,7 +46,7 @@ pub struct Upkeep {
     pub cache_ttl_seconds_max: Option<u64>,
 }
 
-/// Who renews a secret, and how.
+/// Whether a person or a program renews a secret, and where.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RotationMethod {

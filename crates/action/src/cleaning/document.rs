@@ -10,7 +10,7 @@ const MAX_LISTS: usize = 3;
 /// Leaves of a document whose columns are put together.
 const MAX_LEAVES: usize = 200_000;
 
-/// What of a document is text: strings, numbers, and the names of members, in its order.
+/// The texts of a document: strings, numbers, and the names of members, in its order.
 #[derive(Default)]
 pub(super) struct Leaves {
     texts: Vec<Zeroizing<String>>,
@@ -131,7 +131,7 @@ impl Reading {
     }
 }
 
-/// The same document with these texts, which come in its order.
+/// This document with `texts` in place of its own; they come in its order.
 pub(super) fn with_texts(document: Value, texts: &mut impl Iterator<Item = String>) -> Value {
     let mut next = || texts.next().unwrap_or_default();
     match document {

@@ -30,7 +30,7 @@ pub struct Providers {
     /// OpenAPI documents: the services of the provider `http`.
     documents: BTreeMap<String, Document>,
     aws: Aws,
-    /// What of the operator's can't be used.
+    /// The providers and documents of the operator that can't be used.
     faults: Vec<ProviderFault>,
 }
 

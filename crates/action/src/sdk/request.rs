@@ -160,7 +160,7 @@ pub(super) struct Draft {
     pub(super) body: Body,
     /// Where the credential goes; nothing where the operation takes none.
     pub(super) auth: Option<Auth>,
-    /// What of the service's is not called, by paths without what all begin with.
+    /// The operations of the service that are not called, by paths without the beginning that all share.
     pub(super) withheld: Vec<String>,
 }
 

@@ -260,7 +260,7 @@ async fn open_session(
         .await
 }
 
-/// Who names a secret expects the command to find it.
+/// Warns of each secret that was named for the run and has no variable, so the command can't find its placeholder.
 fn warn_of_unnamed(ui: &Ui, session: &SessionHandle) {
     for path in &session.environment().unnamed {
         let next = if ci::is_on() {
@@ -274,7 +274,7 @@ fn warn_of_unnamed(ui: &Ui, session: &SessionHandle) {
     }
 }
 
-/// Who has just stored a secret looks for it in the command.
+/// Says how many stored secrets the command does not get: somebody who has just stored one looks for it there.
 fn say_what_stays_out(ui: &Ui, session: &SessionHandle) {
     let secrets = match session.environment().undeclared {
         0 => return,

@@ -220,7 +220,7 @@ fn is_wrong_value(code: Code) -> bool {
     matches!(code, Code::ValueRefused | Code::ValueWeak)
 }
 
-/// What values look like, for who gives one.
+/// What values look like, for the person who gives one.
 fn forms(places: &Places, vault: &Vault) -> Providers {
     let voucher = vault.agreement_voucher();
     let known = keyless_daemon::project_providers(places, &here(), AgreedBy::Vault(&voucher));

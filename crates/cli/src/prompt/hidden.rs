@@ -52,7 +52,7 @@ pub(super) fn show(text: &str) -> io::Result<()> {
     read(OTHER_SCREEN, text, OWN_SCREEN).map(drop)
 }
 
-/// The same, with what was entered; nothing where it was interrupted.
+/// As [`show`], but gives the line that was entered; `None` where it was interrupted.
 pub(super) fn answer(text: &str) -> io::Result<Option<Zeroizing<String>>> {
     Ok(match read(OTHER_SCREEN, text, OWN_SCREEN)? {
         Ended::Entered(line) => Some(line),

@@ -18,10 +18,10 @@ pub enum AgentState {
     Suspended,
 }
 
-/// Who changes a state.
+/// The party that changes an agent's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Authority {
-    /// Who is above it: an administrator of its organization, or its parent.
+    /// A party above the agent: an administrator of its organization, or its parent.
     Administrator,
     /// The agent itself, by its first successful authentication.
     Authentication,

@@ -49,7 +49,7 @@ impl AgentUri {
         &self.0
     }
 
-    /// The domain of who makes it.
+    /// The domain of the vendor that makes it.
     pub fn vendor(&self) -> &str {
         self.part(0)
     }

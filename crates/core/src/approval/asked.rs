@@ -26,12 +26,12 @@ const MAX_DAYS: u32 = 3650;
 pub enum Asked {
     /// Let an action be done that a grant leaves to a person.
     ActionApproval {
-        /// Which.
+        /// The action.
         wanted: Box<WantedAction>,
     },
     /// Let a plan of the pack be carried out.
     DeployApply {
-        /// Which.
+        /// The plan.
         wanted: Box<WantedDeploy>,
     },
     /// Change what is known of a secret.
@@ -210,8 +210,8 @@ impl Asked {
         }
     }
 
-    /// The same request with the broker's word on what is declared, and nothing left of the agent's; of what is
-    /// declared, only what could be proposed as well.
+    /// This request with `said`, the broker's word, in place of what the agent said is declared. Of that word it takes
+    /// only the fields that an agent could propose as well.
     #[must_use]
     pub fn with_declared(mut self, said: &Fields, asks: ApproveOnUse) -> Self {
         match &mut self {

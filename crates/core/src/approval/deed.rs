@@ -22,9 +22,9 @@ const MAX_NAMES_BYTES: usize = 32 * 1024;
 /// An action of an agent that a grant leaves to a person.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WantedAction {
-    /// Who wants to do it.
+    /// The agent that wants to do it.
     pub agent: AgentUri,
-    /// Whose work it is, if it was handed on.
+    /// The agent that delegated the work, if one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub acting_for: Option<AgentUri>,
     /// Its type.
@@ -36,7 +36,7 @@ pub struct WantedAction {
     pub hosts: Vec<Destination>,
     /// All that is to be done, as the agent wrote it.
     pub text: String,
-    /// What for, in the agent's words.
+    /// What it is for, in the agent's words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub purpose: Option<String>,
     /// The digest of all of that purpose, of which a long one is shown in part.
@@ -46,7 +46,7 @@ pub struct WantedAction {
     pub sha256: String,
 }
 
-/// What of the pack would write.
+/// The pack command that would write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PackVerb {
@@ -107,11 +107,11 @@ pub struct WantedFile {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FileOp {
-    /// It is not there yet.
+    /// The file is not there yet.
     Create,
-    /// It goes.
+    /// The file is deleted.
     Delete,
-    /// It becomes another.
+    /// The file gets other content.
     Update,
 }
 
@@ -143,7 +143,7 @@ impl WantedAction {
 }
 
 impl WantedDeploy {
-    /// The same plan, no longer than a person reads: diffs, then names, are left out from where it gets too long.
+    /// This plan, no longer than a person reads: diffs, then names, are left out from where it gets too long.
     #[must_use]
     pub fn bounded(mut self) -> Self {
         let (mut diffs, mut names) = (0, 0);

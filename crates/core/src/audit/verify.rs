@@ -29,7 +29,7 @@ pub enum Tampered {
     Unlinked {
         /// The entry's number.
         sequence: u64,
-        /// That of the entry before, and what this one says of it.
+        /// The hash of the entry before, and what this one says of it.
         hashes: Option<Box<Mismatch>>,
     },
     /// Numbers are missing, doubled or out of order.
@@ -99,7 +99,7 @@ impl Mismatch {
         Some(Box::new(Self { expected: hash_of(expected), actual: hash_of(actual) }))
     }
 
-    /// The same of what was computed, and what stands for it in an entry.
+    /// The first of these pairs, a computed digest and the text that an entry has for it, that differ.
     fn of_digests(pairs: [(&[u8; 32], &str); 2]) -> Option<Box<Self>> {
         let differs = |(digest, text): &(&[u8; 32], &str)| !is_prefixed(text, digest);
         let (digest, actual) = pairs.into_iter().find(differs)?;

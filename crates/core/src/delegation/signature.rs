@@ -11,9 +11,9 @@ use crate::{action::ActionType, grant::SecretPattern};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TokenSignature {
-    /// By which algorithm.
+    /// The algorithm of the signature.
     pub algorithm: SignatureAlgorithm,
-    /// By which key: its thumbprint (RFC 7638). Ours.
+    /// The thumbprint of the key (RFC 7638). Ours.
     pub kid: String,
     /// The signature in base64.
     pub value: String,

@@ -12,18 +12,18 @@ use crate::{
     grant::{Categories, Subject},
 };
 
-/// Who presents a token, and for what.
+/// The agent that presents a token, and what it wants to do under it.
 #[derive(Clone, Copy, Debug)]
 pub struct Presented<'a> {
-    /// Who, proven.
+    /// The agent, proven.
     pub agent_uri: &'a AgentUri,
-    /// Which instance.
+    /// The agent's instance.
     pub instance_id: &'a InstanceId,
-    /// From where, for the log.
+    /// The address that the agent is connected from, for the log.
     pub source_ip: Option<IpAddr>,
     /// What is to be done.
     pub action: ActionType,
-    /// With which secrets.
+    /// The secrets that are to be used.
     pub subjects: &'a [Subject],
     /// The categories of all secrets.
     pub categories: &'a Categories,

@@ -25,7 +25,7 @@ pub struct Blocked {
     pub severity: Severity,
     /// The command as the agent wrote it, placeholders and all.
     pub blocked_action: String,
-    /// Why.
+    /// Why it was blocked.
     pub reason: String,
     /// What could have happened.
     pub risk: String,

@@ -38,7 +38,7 @@ pub(super) const DECODERS: &[&str] = &["base64", "base32", "basenc", "xxd", "ope
 #[derive(Debug, Default)]
 pub(super) struct Files {
     known: BTreeMap<String, String>,
-    /// Those of them with secrets in them.
+    /// The known files with secrets in them.
     pub(super) sources: BTreeMap<String, Source>,
     /// Placeholders that are the names of files with secrets in them.
     pub(super) given: BTreeSet<String>,

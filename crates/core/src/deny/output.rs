@@ -38,7 +38,7 @@ pub(super) const ENCODERS: &[&str] = &[
 ];
 /// What `openssl` does that no value can be had back from.
 const OF_OPENSSL: &[&str] = &["dgst", "passwd", "req", "s_client", "verify", "x509"];
-/// Those of them whose words name no files.
+/// Encoders whose words name no files.
 const OF_INPUT: &[&str] = &["openssl", "tr", "uuencode"];
 /// Where an output is still seen.
 const SEEN: &[&str] =

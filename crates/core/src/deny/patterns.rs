@@ -18,7 +18,7 @@ const HIDDEN: &[&str] = &[
     ".aws",
     ".ssh",
 ];
-/// Others that a search may be for.
+/// Other names that a search may be for.
 const SEARCHED: &[&str] = &["credentials", "id_rsa", "environ", "server.key", "store.db"];
 /// Files and folders that keep credentials or tell of processes, part by part: from a root, or from any folder if they
 /// begin with a dot.
@@ -78,7 +78,7 @@ const KEEPERS: &[&str] = &[
 const MAX_BEGINNINGS: usize = 4;
 /// Programs that show all variables.
 const DUMPS: &[&str] = &["env", "printenv"];
-/// Others that do harm by what they are given, in the order in which they are tried.
+/// Other programs that do harm by what they are given, in the order in which they are tried.
 const GIVEN: &[&str] = &[
     "cat", "bash", "sh", "head", "tail", "less", "more", "grep", "sed", "awk", "base64", "cp",
     "tac", "nl", "od", "xxd", "strings", "sort", "cut", "rev", "dd", "tee", "zsh", "dash", "ksh",

@@ -125,11 +125,11 @@ pub struct RuleSpec {
     /// The actions that it is about.
     #[serde(default)]
     pub applies_to: Vec<String>,
-    /// Whose rule it is.
+    /// The organization whose rule it is.
     pub organization_id: String,
     /// Which person made it.
     pub created_by: String,
-    /// When.
+    /// When the rule was made.
     pub created_at: Timestamp,
     /// Until when it holds.
     pub expires_at: Option<Timestamp>,
@@ -142,7 +142,7 @@ pub struct RuleSpec {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("rule {rule}: {why}")]
 pub struct RuleFault {
-    /// Which.
+    /// The rule that is at fault.
     pub rule: String,
     /// What is wrong with it.
     pub why: String,

@@ -47,7 +47,7 @@ pub(super) struct View {
 pub(super) enum Kind {
     /// A simple command from its program on.
     Command,
-    /// The same without what it only says: our rules' look, where it differs.
+    /// A simple command without what it only says: our rules' look, where it differs from [`Self::Command`].
     Meant,
     /// A command line without what it only says: our rules' look.
     Script,

@@ -18,11 +18,11 @@ use crate::{
 /// An action, as the broker knows it.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
-    /// Who asks, proven.
+    /// The agent that asks, proven.
     pub agent_uri: &'a AgentUri,
     /// Which instance of it.
     pub instance_id: &'a InstanceId,
-    /// Whose agent it is.
+    /// The organization that the agent belongs to.
     pub organization_id: &'a str,
     /// How well its origin is proven.
     pub trust: TrustLevel,

@@ -67,7 +67,7 @@ pub struct Forms<'a> {
 pub struct PatternError;
 
 impl Categories {
-    /// Those of these secrets.
+    /// The categories of these secrets.
     pub fn of<'a>(paths: impl IntoIterator<Item = &'a SecretPath>) -> Self {
         Self(paths.into_iter().map(|path| path.category().to_owned()).collect())
     }

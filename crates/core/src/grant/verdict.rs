@@ -10,7 +10,7 @@ pub enum Verdict {
     Allow(Allowance),
     /// It may be done once a person has allowed it.
     Ask(Needed),
-    /// It may not.
+    /// It may not be done.
     Deny(Denial),
 }
 

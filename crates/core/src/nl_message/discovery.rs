@@ -20,7 +20,7 @@ pub struct Discovery {
     pub profile: Profile,
     /// How often work may be handed on; 0 never.
     pub max_delegation_depth: u32,
-    /// Whose word for agents is taken.
+    /// The issuers whose word for agents is taken.
     pub attestation_issuers: Vec<AttestationIssuer>,
 }
 

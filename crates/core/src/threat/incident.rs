@@ -57,7 +57,7 @@ pub struct Incident {
     pub attack: AttackType,
     /// How it was noticed.
     pub method: DetectionMethod,
-    /// When.
+    /// When it was noticed.
     pub at: Timestamp,
 }
 

@@ -26,7 +26,7 @@ pub enum ScaleError {
     /// Nothing would fade, or nothing be remembered.
     #[error("a half-life is 1 to 336 hours")]
     HalfLife,
-    /// More than all.
+    /// A weight above 100.
     #[error("an incident weighs 0 to 100")]
     Weight,
 }

@@ -19,8 +19,8 @@ const KNOWN: [(&str, &str); 4] = [
     ("github.com", "x-access-token"),
     ("gitlab.com", "oauth2"),
 ];
-/// The same by the beginnings of patterns in the catalog, for hosts of one's own too. Without one a token has a user name that
-/// its owner alone knows.
+/// The user name beside a token, by the beginning of its pattern in the catalog, for hosts of one's own too. `None` where
+/// a token has a user name that its owner alone knows.
 const BY_PATTERN: [(&str, Option<&str>); 5] = [
     ("bitbucket-api-token", Some("x-bitbucket-api-token-auth")),
     ("bitbucket-app-password", None),

@@ -21,7 +21,7 @@ const IDLE_HOURS: u16 = 24;
 const MAX_RATE: u32 = 10_000;
 /// How far off a proof may be said to be at most: for so long its store remembers one, whichever broker took it.
 pub(crate) const MAX_PROOF_SKEW: SignedDuration = SignedDuration::from_mins(2);
-/// The same of an attestation.
+/// How far off an attestation may be said to be at most: for so long its store remembers one, whichever broker took it.
 pub(crate) const MAX_ATTESTATION_SKEW: SignedDuration = SignedDuration::from_mins(5);
 /// Clocks that are kept in step are no further apart than this, and a message is no longer on its way.
 const MIN_SKEW_SECONDS: u16 = 5;
@@ -38,7 +38,7 @@ pub struct NlConfig {
     pub clock_skew: ClockSkewConfig,
     /// HTTP; on this machine alone where there is no `tls`.
     pub http: Option<SocketAddr>,
-    /// Whom to show to be, where HTTP is served with TLS.
+    /// The certificate and key to serve HTTP with, where that is with TLS.
     pub tls: Option<NlTls>,
     /// Whether discovery is answered over HTTP without TLS, which the protocol forbids elsewhere than in tests.
     pub plaintext_discovery: bool,
@@ -60,7 +60,7 @@ pub struct NlConfig {
     pub max_delegation_depth: Option<u32>,
     /// How many messages a minute there may be.
     pub rates: RatesConfig,
-    /// Who is told that a secret was rotated or must not be used any more.
+    /// The addresses that are told that a secret was rotated or must not be used any more.
     pub webhooks: Vec<Webhook>,
 }
 

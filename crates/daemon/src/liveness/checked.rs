@@ -14,7 +14,7 @@ pub struct Checked {
     /// The catalog's pattern whose check it was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pattern: Option<String>,
-    /// Who was asked.
+    /// The host that was asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
     /// The status of the answer.

@@ -14,7 +14,7 @@ const MAX_ANSWER: usize = 1 << 20;
 pub(super) struct Credential<'a> {
     /// The value itself.
     pub(super) value: &'a [u8],
-    /// Whom it belongs to, for services that name a user beside it.
+    /// The user that it belongs to, for services that name one beside it.
     pub(super) user: Option<&'a str>,
     /// The access key's id, for a value that signs.
     pub(super) key_id: Option<&'a [u8]>,

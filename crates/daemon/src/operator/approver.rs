@@ -61,7 +61,7 @@ impl Approver {
         Self { operator, requests, turn: Mutex::default(), floor, places: None }
     }
 
-    /// The same, where the profile asks about every secret at least as often as `floor` says.
+    /// This approver, where the profile asks about every secret at least as often as `floor` says.
     #[must_use]
     pub(crate) fn asking_at_least(self, floor: ApproveOnUse) -> Self {
         Self { floor, ..self }

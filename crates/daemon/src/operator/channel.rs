@@ -45,7 +45,7 @@ impl From<io::Error> for ChannelError {
     }
 }
 
-/// Whose end it is.
+/// The end of the channel.
 #[derive(Clone, Copy)]
 enum Side {
     Operator,

@@ -25,7 +25,7 @@ pub(super) const MAX_ANSWER: usize = 16 * MAX_LINE;
 pub(super) enum Call {
     /// Answer a request.
     Answer {
-        /// Which.
+        /// The request.
         id: RequestId,
         /// What is said.
         answer: Answer,
@@ -34,7 +34,7 @@ pub(super) enum Call {
     },
     /// Put other metadata in place of what was shown.
     Change {
-        /// Whose.
+        /// The secret whose metadata it is.
         path: SecretPath,
         /// As it was shown.
         before: Box<Metadata>,
@@ -43,17 +43,17 @@ pub(super) enum Call {
     },
     /// Ask a secret's service whether it takes its value.
     Check {
-        /// Whose.
+        /// The secret.
         path: SecretPath,
     },
     /// End a session, and what was approved for it.
     EndSession {
-        /// Which.
+        /// The session's id.
         id: String,
     },
     /// Give a secret a value that no agent has asked for.
     Give {
-        /// Which.
+        /// The secret.
         path: SecretPath,
         /// What it replaces.
         occasion: Occasion,
@@ -77,12 +77,12 @@ pub(super) enum Call {
     Standing,
     /// Revoke an approval, or lift a denial.
     TakeBack {
-        /// Which.
+        /// The request with that answer.
         id: RequestId,
     },
     /// Show one request that waits.
     Waiting {
-        /// Which.
+        /// The request.
         id: RequestId,
     },
 }

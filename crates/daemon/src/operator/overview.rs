@@ -39,7 +39,7 @@ impl Overview {
         Self { vault, log, floor: ApproveOnUse::Never }
     }
 
-    /// The same, where the profile asks about every secret at least as often as `floor` says.
+    /// This overview, where the profile asks about every secret at least as often as `floor` says.
     #[must_use]
     pub fn asking_at_least(self, floor: ApproveOnUse) -> Self {
         Self { floor, ..self }

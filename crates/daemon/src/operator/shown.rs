@@ -21,7 +21,7 @@ pub struct Shown {
     pub path: Option<SecretPath>,
     /// What is asked, in the agent's words.
     pub asked: Asked,
-    /// Who asks.
+    /// The session that asks.
     pub session: String,
     /// How it stands.
     pub status: Status,
@@ -77,11 +77,11 @@ pub struct UnknownPattern {
 pub struct Present {
     /// As text.
     pub text: String,
-    /// By whom.
+    /// The party that says it.
     pub by: By,
 }
 
-/// Who says what is known of a secret.
+/// The party that says what is known of a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {
     /// The project's manifest or the operator's index, as they were when it was asked. Whoever can edit the
@@ -119,7 +119,7 @@ pub enum Answer {
     AllowSession,
     /// These of the proposed fields.
     Apply {
-        /// Which.
+        /// The fields.
         fields: Vec<Field>,
     },
     /// Not now: it is closed without a word on it.

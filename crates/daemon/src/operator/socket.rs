@@ -129,7 +129,7 @@ impl Conversation<'_> {
         }
     }
 
-    /// The answer to the channel's first word, where it is of who has opened the vault.
+    /// The answer to the channel's first word, where that comes from somebody who has opened the vault.
     fn secured(&self, word: &str) -> Option<(String, Answering)> {
         let word = HEXLOWER.decode(word.as_bytes()).ok()?;
         let (answer, noise) = answered(&self.door.voucher, &word).ok()?;

@@ -7,7 +7,7 @@ use keyless_vault::EnvForm;
 use percent_encoding::percent_decode_str;
 use zeroize::Zeroizing;
 
-/// The value as it is kept: the password alone, of who gave the whole address that `form` is.
+/// The value as it is kept: the password alone, where the whole address that `form` is was given.
 ///
 /// [`Code::ValueRefused`] for another address.
 pub fn password_alone(

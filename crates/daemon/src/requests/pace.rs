@@ -12,8 +12,8 @@ const MINUTE: Duration = Duration::from_mins(1);
 const PER_SESSION: usize = 10;
 /// New requests of all sessions in a minute: opening another session is no way round the limit.
 const TOGETHER: usize = 30;
-/// The same where a session asks for the first time in a minute: a few that are busy silence no other. Whoever opens
-/// sessions for it has no more than this.
+/// New requests of all sessions in a minute, for a session that asks for the first time in it: a few busy sessions
+/// silence no other. Whoever opens sessions for that has no more than this.
 const TOGETHER_WITH_FIRST: usize = 60;
 
 /// A limit that is reached.

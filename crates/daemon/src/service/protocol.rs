@@ -70,7 +70,7 @@ pub(super) enum Call {
     Secrets {
         /// The text of the project's manifest.
         manifest: Option<String>,
-        /// What.
+        /// What is asked.
         ask: keyless_mcp::Ask,
     },
     /// Say how things are.
@@ -103,7 +103,7 @@ pub(super) enum Answer {
         /// To be shown after a reconnection.
         ticket: Ticket,
     },
-    /// The last word to who hangs up: the session was not over before.
+    /// The last word to a client that hangs up: the session was not over before.
     Lasted,
     /// The store is closed.
     Locked,
@@ -203,7 +203,7 @@ pub struct Status {
     /// Why the end of the log could not be signed when that was due last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signing_problem: Option<String>,
-    /// What of the operator's `providers/` can't be used.
+    /// The faults of the files in the operator's `providers/` that can't be used.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub provider_problems: Vec<String>,
     /// Its version; none from one that does not say it yet.

@@ -239,7 +239,7 @@ fn begin_upkeep(
 }
 
 impl Service {
-    /// What of the operator's services can't be used, in words.
+    /// The faults of the operator's services that can't be used, in words.
     async fn provider_problems(&self) -> Vec<String> {
         let files = Arc::clone(&self.nl.service_files);
         let faults = tokio::task::spawn_blocking(move || files.faults()).await.unwrap_or_default();

@@ -176,7 +176,7 @@ fn is_private_key(value: &str) -> bool {
         .is_some_and(|(label, _)| label.ends_with("PRIVATE KEY"))
 }
 
-/// The same of a variable that is proposed so: a service in the catalog has its requests.
+/// As [`uncarried`], of a variable that is proposed so: a service in the catalog has its requests.
 pub(super) fn uncarried_as(proposal: &Proposal, value: &str) -> Option<String> {
     if proposal.to.is_empty() { uncarried(&proposal.variable, Some(value)) } else { None }
 }

@@ -23,7 +23,7 @@ pub fn values_elsewhere(file: &Path, proposer: &Proposer<'_>) -> Vec<(String, Ze
     text.map_or_else(|_| Vec::new(), |text| values(file, &text, proposer))
 }
 
-/// The same of a file with this text.
+/// As [`values_elsewhere`], of a file with this text.
 pub(super) fn values(
     file: &Path,
     text: &str,

@@ -15,7 +15,7 @@ use crate::{places::unusable, whole_file::rewrite_whole};
 /// What became of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LeftBehind {
-    /// Which.
+    /// The file.
     #[serde(serialize_with = "as_text")]
     pub file: PathBuf,
     /// How many values are gone from it.

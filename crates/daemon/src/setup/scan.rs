@@ -114,7 +114,8 @@ pub struct ValuesHeld {
     pub secrets: BTreeMap<PathBuf, Vec<Proposal>>,
     /// The variables among these whose values no request carries.
     pub uncarried: BTreeMap<PathBuf, BTreeSet<String>>,
-    /// The same in lines that a later one of the same name overrules, which nothing takes out; with their lines.
+    /// What looks like a secret's value in a line that a later one of the same name overrules, with the line's number;
+    /// nothing takes those out.
     pub overruled: BTreeMap<PathBuf, Vec<(Proposal, usize)>>,
     /// Variables that are left out by their names though their values may be credentials.
     pub doubtful: BTreeMap<PathBuf, BTreeSet<String>>,
@@ -125,7 +126,7 @@ pub fn values_held(root: &Path, proposer: &Proposer<'_>) -> ValuesHeld {
     held(looked_through(root, proposer, Files::Env))
 }
 
-/// The same of what lies in `folder` itself, and in none below it: where no project says how far it goes. Blocks.
+/// What lies in the `.env` files of `folder` itself, and of none below it: where no project says how far it goes. Blocks.
 pub fn values_beside(folder: &Path, proposer: &Proposer<'_>) -> ValuesHeld {
     held(looked_through(folder, proposer, Files::EnvHere))
 }
@@ -200,7 +201,7 @@ enum Files {
     All,
     /// Those of the form of `.env`, where values lie.
     Env,
-    /// The same, in one folder.
+    /// Those of the form of `.env`, in one folder.
     EnvHere,
 }
 

@@ -16,12 +16,12 @@ pub(crate) fn hide_memory() -> io::Result<()> {
     Ok(set_dumpable_behavior(DumpableBehavior::NotDumpable)?)
 }
 
-/// Who started the process.
+/// The id of the process that started `process`.
 pub(crate) fn parent(process: u32) -> Option<u32> {
     parent_in(&fs::read_to_string(format!("/proc/{process}/stat")).ok()?)
 }
 
-/// Who traces this process.
+/// The id of the process that traces this one.
 pub(crate) fn tracer() -> Option<u32> {
     tracer_in(&fs::read_to_string("/proc/self/status").unwrap_or_default())
 }

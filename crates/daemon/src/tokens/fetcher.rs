@@ -32,7 +32,7 @@ const LONGEST: Duration = Duration::from_hours(24 * 365);
 const LOOKS: [Duration; 3] =
     [Duration::from_millis(100), Duration::from_millis(400), Duration::from_secs(1)];
 
-/// Who asks token endpoints.
+/// The part that asks token endpoints.
 pub(super) struct Fetcher {
     pub(super) inner: Arc<dyn Values>,
     pub(super) engine: Arc<Engine>,

@@ -217,7 +217,7 @@ fn once_more(visit: &Visit, proof: Proof, why: &str) -> Markup {
     question(visit, proof, why, visit.owes(proof))
 }
 
-/// The same in a form whose fields decide whether it is asked.
+/// The question for the factor in a form whose fields decide whether it is asked.
 fn maybe_once_more(visit: &Visit, proof: Proof, why: &str) -> Markup {
     question(visit, proof, why, proof == Proof::Another)
 }

@@ -14,7 +14,7 @@ use crate::operator::ProveAgain;
 pub struct WebConfig {
     /// Which answers take the operator's factor once more, here and at the screen.
     pub prove_again: ProveAgain,
-    /// Whom to show to be, where the page is served over TLS.
+    /// The certificate and key to serve the page with, where that is over TLS.
     pub tls: Option<WebTls>,
 }
 

@@ -37,7 +37,7 @@ pub(super) struct Visitors {
     visits: Mutex<HashMap<String, Arc<Visit>>>,
 }
 
-/// Who was given a link. What it opens is the same: a visit that has proven nothing.
+/// The party that was given a link. Either link opens the same: a visit that has proven nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Whose {
     /// An agent's client, to show it to a person.

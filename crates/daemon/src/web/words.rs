@@ -48,7 +48,7 @@ pub(super) fn plain(text: &str) -> Markup {
     }
 }
 
-/// The same where there can be no elements: in a label for those who hear it.
+/// As [`plain`], where there can be no elements: in a label for those who hear it.
 pub(super) fn spelled(text: &str) -> String {
     let mut spelled = String::with_capacity(text.len());
     for piece in pieces(text) {
@@ -67,7 +67,7 @@ pub(super) fn lines(text: &str) -> Markup {
     marked(text.split('\n').map(|line| (line, "")))
 }
 
-/// The same of a unified diff, coloured; each line's sign says it as well.
+/// The lines of a unified diff, coloured; each line's sign says it as well.
 pub(super) fn diff(text: &str) -> Markup {
     let mut is_head = true;
     marked(text.split('\n').map(|line| {

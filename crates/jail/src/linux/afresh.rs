@@ -46,7 +46,7 @@ pub fn go_on_afresh(front: Front) -> io::Result<Option<Exit>> {
     }
 }
 
-/// Who kills the one in front means this one.
+/// Has this process killed when `front` ends: somebody who kills the one in front means this one.
 fn end_with(front: Pid) -> io::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     // It may have ended before that was said.

@@ -67,12 +67,12 @@ pub(super) fn of_folders(mode: &str, bounds: Option<Bounds>) -> CString {
     options(mode, bounds.map(|bounds| bounds.bytes))
 }
 
-/// The same for `/dev/shm`.
+/// The options of the file system in memory at `/dev/shm`: mode, and what it may hold.
 pub(super) fn of_shared_memory(mode: &str, bounds: Option<Bounds>) -> CString {
     options(mode, bounds.map(|bounds| bounds.bytes / SHARED_MEMORY))
 }
 
-/// The same for `/dev`.
+/// The options of the file system in memory at `/dev`: mode, and what it may hold.
 pub(super) fn of_devices(mode: &str, bounds: Option<Bounds>) -> CString {
     options(mode, bounds.map(|_| DEVICES))
 }

@@ -147,7 +147,7 @@ pub(crate) fn start_pid_one(
     }
 }
 
-/// What of the host is only seen from outside the jail's namespaces.
+/// The facts of the host that are only seen from outside the jail's namespaces.
 struct Host {
     user: Uid,
     group: Gid,

@@ -28,7 +28,7 @@ pub(crate) enum Purpose {
     Run,
 }
 
-/// What of a [`Plan`] a jail is built by, in a form that any path survives.
+/// The part of a [`Plan`] by which a jail is built, in a form that any path survives.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Ground {
     pub(crate) purpose: Purpose,
@@ -46,7 +46,7 @@ pub(crate) struct Ground {
     pub(crate) expects_ca: bool,
 }
 
-/// What of a [`Plan`] is one command's alone.
+/// The part of a [`Plan`] that is one command's alone.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Job {
     pub(crate) command: Vec<OsString>,

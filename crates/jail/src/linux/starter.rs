@@ -25,7 +25,7 @@ use crate::linux::{
     sys::{self, Fork, SignalMask},
 };
 
-/// It, seen from PID 1.
+/// The starter, seen from PID 1.
 pub(crate) struct Starter {
     orders: OwnedFd,
     pid: Pid,

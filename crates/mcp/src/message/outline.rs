@@ -11,7 +11,7 @@ pub(super) fn only_id(text: &[u8]) -> Option<Value> {
     serde_json::from_slice(id_as_written(text)?).ok()
 }
 
-/// The same, as it stands there.
+/// As [`only_id`], but gives the id's bytes as they stand in the text.
 pub(super) fn id_as_written(text: &[u8]) -> Option<&[u8]> {
     let mut rest = text.trim_ascii().strip_prefix(b"{")?.trim_ascii_start();
     let mut only = None;

@@ -46,7 +46,7 @@ pub struct Found {
 pub struct AdoptData {
     /// The file that was changed.
     pub path: String,
-    /// The same with `/`.
+    /// `path` with `/` between its segments.
     pub path_posix: String,
     /// The line.
     pub line: usize,

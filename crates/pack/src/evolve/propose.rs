@@ -71,7 +71,7 @@ pub struct ProposeData {
     /// Its files, relative to the repo.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<String>,
-    /// The same with `/`.
+    /// `files` with `/` between their segments.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub files_posix: Vec<String>,
     /// Whether they are committed.

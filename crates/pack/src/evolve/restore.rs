@@ -39,7 +39,7 @@ pub struct Restored {
     pub target: TargetId,
     /// The absolute path.
     pub path: String,
-    /// The same with `/`.
+    /// `path` with `/` between its segments.
     pub path_posix: String,
     /// The modules that want it.
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -17,13 +17,13 @@ pub struct Skipped {
     pub target: TargetId,
     /// The absolute path.
     pub path: String,
-    /// The same with `/`.
+    /// `path` with `/` between its segments.
     pub path_posix: String,
     /// Why.
     pub reason: &'static str,
-    /// The same, as a stable code.
+    /// The reason, as a stable code.
     pub reason_code: &'static str,
-    /// The same, in words.
+    /// The reason, in words.
     pub reason_message: &'static str,
     /// Commands that help.
     pub next_actions: Vec<String>,

@@ -25,11 +25,11 @@ pub struct ImportData {
     pub reason: Option<&'static str>,
     /// The config repo.
     pub repo: String,
-    /// The same with `/`.
+    /// `repo` with `/` between its segments.
     pub repo_posix: String,
     /// The home that was looked in.
     pub home_root: String,
-    /// The same with `/`.
+    /// `home_root` with `/` between its segments.
     pub home_root_posix: String,
     /// The project that was looked in.
     pub project: ImportProject,
@@ -53,7 +53,7 @@ pub struct ImportProject {
     pub project_id: String,
     /// Its directory.
     pub project_root: String,
-    /// The same with `/`.
+    /// `project_root` with `/` between its segments.
     pub project_root_posix: String,
     /// Where it comes from, when git knows.
     pub origin_url: Option<String>,
@@ -76,11 +76,11 @@ pub struct ImportItem {
     pub tags: Vec<String>,
     /// Where it stands.
     pub source_path: String,
-    /// The same with `/`.
+    /// `source_path` with `/` between its segments.
     pub source_path_posix: String,
     /// Where it goes.
     pub dest_path: String,
-    /// The same with `/`.
+    /// `dest_path` with `/` between its segments.
     pub dest_path_posix: String,
     /// Set when something stands there already.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -127,7 +127,7 @@ pub struct ImportConflict {
     pub module_id: Option<String>,
     /// Some of the files.
     pub sample_paths: Vec<String>,
-    /// The same with `/`.
+    /// `sample_paths` with `/` between their segments.
     pub sample_paths_posix: Vec<String>,
     /// What to do.
     pub hint: &'static str,

@@ -41,7 +41,7 @@ pub struct OverlayEditData {
     pub overlay_kind: OverlayKind,
     /// Its directory.
     pub overlay_dir: String,
-    /// The same with `/`.
+    /// `overlay_dir` with `/` between its segments.
     pub overlay_dir_posix: String,
     /// Whether it was made now.
     pub created: bool,
@@ -68,7 +68,7 @@ pub struct OverlayPathData {
     pub scope: OverlayScope,
     /// Its directory.
     pub overlay_dir: String,
-    /// The same with `/`.
+    /// `overlay_dir` with `/` between its segments.
     pub overlay_dir_posix: String,
 }
 

@@ -25,7 +25,7 @@ pub(crate) struct PatchFile {
     pub(crate) content: Content,
 }
 
-/// Whose patch it is, for messages.
+/// The place of a patch, for messages.
 pub(crate) struct Place<'a> {
     pub(crate) module_id: &'a str,
     pub(crate) scope: OverlayScope,

@@ -41,7 +41,7 @@ use crate::{
 /// How an overlay is to be rebased.
 #[derive(Clone, Copy, Debug)]
 pub struct RebaseOptions {
-    /// Whose overlay.
+    /// The scope of the overlay.
     pub scope: OverlayScope,
     /// Drop files that end up as upstream has them.
     pub sparsify: bool,

@@ -23,7 +23,7 @@ const BASE: &str = "HEAD^";
 pub struct AuditData {
     /// The config repo.
     pub root: String,
-    /// The same with `/`.
+    /// `root` with `/` between its segments.
     pub root_posix: String,
     /// The lockfile.
     pub lockfile: AuditLockfile,
@@ -42,7 +42,7 @@ pub struct AuditData {
 pub struct AuditLockfile {
     /// Where it is.
     pub lockfile_path: String,
-    /// The same with `/`.
+    /// `lockfile_path` with `/` between its segments.
     pub lockfile_path_posix: String,
     /// Its version.
     pub version: u32,
@@ -77,7 +77,7 @@ pub struct AuditModule {
 pub struct AuditPack {
     /// The lock.
     pub lockfile_path: String,
-    /// The same with `/`.
+    /// `lockfile_path` with `/` between its segments.
     pub lockfile_path_posix: String,
     /// Its source as the policy names it.
     pub source: Value,

@@ -18,7 +18,7 @@ use crate::{
 pub struct LintData {
     /// The config repo.
     pub root: String,
-    /// The same with `/`.
+    /// `root` with `/` between its segments.
     pub root_posix: String,
     /// What was found, by path.
     pub issues: Vec<LintIssue>,
@@ -33,11 +33,11 @@ pub struct LintIssue {
     pub rule: &'static str,
     /// The file, relative to the repo.
     pub path: String,
-    /// The same with `/`.
+    /// `path` with `/` between its segments.
     pub path_posix: String,
     /// What is wrong.
     pub message: String,
-    /// The same for machines.
+    /// What is wrong, for machines.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub details: Option<Value>,
 }

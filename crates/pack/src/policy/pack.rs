@@ -28,7 +28,7 @@ pub(super) const LOCK: &str = "agentpack.org.lock.json";
 pub struct PolicyLockData {
     /// The lock.
     pub lockfile_path: String,
-    /// The same with `/`.
+    /// `lockfile_path` with `/` between its segments.
     pub lockfile_path_posix: String,
     /// `local`, or the commit.
     pub resolved_version: String,

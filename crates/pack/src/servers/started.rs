@@ -7,7 +7,7 @@ use std::{ops::Range, path::Path};
 use jsonc_parser::{CollectOptions, ParseOptions, ast, parse_to_ast};
 use toml_edit::{Document, Item, Value};
 
-/// Under which keys clients have their servers.
+/// The keys under which clients have their servers.
 const SERVERS: &[&str] = &["context_servers", "mcp", "mcpServers", "mcp_servers", "servers"];
 /// What an entry has that is a server's.
 const OF_SERVERS: &[&str] = &["command", "httpUrl", "serverUrl", "url"];

@@ -161,7 +161,7 @@ impl<'a> Sink<'a> {
         }
     }
 
-    /// The same in a directory below the root.
+    /// Each module's files under their own names, in a directory below the root.
     fn below(&mut self, kind: ModuleKind, root: &std::path::Path, folder: &str) {
         let folder = RelPath::name(folder).expect("a name of ours");
         for (module, tree) in self.of(kind) {

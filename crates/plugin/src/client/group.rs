@@ -8,7 +8,7 @@ use tokio::process::Child;
 pub struct ProcessGroup(Option<Pid>);
 
 impl ProcessGroup {
-    /// That of a child that was started as the first of its group.
+    /// The group of a child that was started as the first in it.
     pub fn of(child: &Child) -> Self {
         Self(child.id().and_then(|id| Pid::from_raw(id.cast_signed())))
     }

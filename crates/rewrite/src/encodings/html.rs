@@ -110,7 +110,7 @@ impl Html {
         self.write_with(Letters::AsTheyAre, text)
     }
 
-    /// The same with letters beyond ASCII so. Bytes that are not UTF-8 have no numbers, and stay.
+    /// As [`Self::write`], with letters beyond ASCII as `letters` says. Bytes that are not UTF-8 have no numbers, and stay.
     pub(super) fn write_with(&self, letters: Letters, text: &[u8]) -> Zeroizing<Vec<u8>> {
         let mut out = Zeroizing::new(Vec::with_capacity(text.len() * LONGEST));
         for part in text.utf8_chunks() {

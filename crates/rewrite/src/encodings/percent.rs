@@ -41,7 +41,7 @@ pub(super) static ALL: [Percent; 26] = [
     Percent { keeps: nothing, space: b"%20", digits: LOWER },
 ];
 
-/// Who may encode what is encoded already, as a link inside the query of another.
+/// The styles that may encode what is encoded already, as a link inside the query of another.
 pub(super) fn twice() -> impl Iterator<Item = &'static Percent> {
     ALL.iter().filter(|style| (style.keeps)(b'a'))
 }

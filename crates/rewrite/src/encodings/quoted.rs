@@ -26,7 +26,7 @@ enum Others {
     Kept,
     /// `$'...'` of bash, with the letters of UTF-8 as they are.
     AnsiC,
-    /// The same in a locale without them.
+    /// `$'...'` of bash in a locale without letters of UTF-8.
     AnsiCOctal,
     /// Python's `repr`.
     Python,

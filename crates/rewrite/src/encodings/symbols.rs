@@ -82,7 +82,7 @@ impl Alphabet {
         self.placed(value).map(move |(text, place)| (text, self.shared(place)))
     }
 
-    /// The same symbols, and how the value stands there.
+    /// As [`Self::middles`], but with how the value stands in the symbols.
     pub(super) fn placed(self, value: &[u8]) -> impl Iterator<Item = (Zeroizing<Vec<u8>>, Place)> {
         let place = |before| Place { before, length: value.len() };
         (0..self.group()).map(move |before| (self.middle(value, before), place(before)))
@@ -107,7 +107,7 @@ impl Alphabet {
         self.middle(&text, place.before)
     }
 
-    /// The same in as many symbols as the value has there; a longer marker is cut.
+    /// The marker in as many symbols as the value has at `place`; a longer marker is cut.
     pub(super) fn marker_within(self, place: Place, marker: &[u8]) -> Zeroizing<Vec<u8>> {
         let beside_last = usize::from(self.shared(place).after);
         let mut text = self.beside_first(place);

@@ -351,7 +351,7 @@ struct Pair {
     is_hint: u8,
 }
 
-/// The same as `RESIDUE`, for every two bytes, the first of them the lower.
+/// As `RESIDUE`, but for every two bytes, the first of them the lower.
 static PAIRS: [Pair; 1 << 16] = pairs();
 
 #[expect(clippy::large_stack_arrays, reason = "it is on no stack but the compiler's")]

@@ -33,7 +33,7 @@ pub(super) struct View<'a> {
 
 /// Where the bytes of a view came from.
 enum WayBack<'a> {
-    /// The same places.
+    /// The same places in the text below.
     Same,
     /// Stretches, in order.
     Runs(Vec<Run>),
@@ -117,7 +117,7 @@ pub(super) fn make_room(room: &mut Room, length: usize) {
     }
 }
 
-/// The same, with bytes in it, whatever they are.
+/// As [`make_room`], with bytes in it, whatever they are.
 pub(super) fn make_filled_room(room: &mut Room, length: usize) -> &mut [u8] {
     make_room(room, length);
     if room.len() < length {

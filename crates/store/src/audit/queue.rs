@@ -30,7 +30,7 @@ pub(super) struct Waiting {
     pub(super) reply: Option<oneshot::Sender<Result<Recorded, Error>>>,
 }
 
-/// Who asked to be told when all is written.
+/// The way to tell one caller when all is written.
 pub(super) type Flush = oneshot::Sender<Result<(), Error>>;
 
 /// What waits for the writer.

@@ -23,21 +23,21 @@ const MOST: u32 = 10_000;
 pub struct AuditQuery {
     /// Those after the entry of this number: where the last answer ended.
     pub after: Option<u64>,
-    /// Those at or after this time.
+    /// Entries at or after this time.
     pub since: Option<Timestamp>,
-    /// Those before this time.
+    /// Entries from before this time.
     pub until: Option<Timestamp>,
-    /// Those of this session.
+    /// Entries of this session.
     pub session: Option<String>,
-    /// Those of agents with this URI.
+    /// Entries of agents with this URI.
     pub agent_uri: Option<String>,
-    /// Those that are about this secret, or used it.
+    /// Entries that are about this secret, or used it.
     pub secret: Option<SecretPath>,
-    /// Those of one request.
+    /// Entries of one request.
     pub correlation_id: Option<String>,
-    /// Those of this kind.
+    /// Entries of this kind.
     pub action: Option<Action>,
-    /// Those that ended so.
+    /// Entries with this outcome.
     pub outcome: Option<Outcome>,
     /// Those that have this anywhere in them (NL-5.20).
     pub text: Option<String>,

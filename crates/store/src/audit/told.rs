@@ -12,7 +12,7 @@ use crate::{
 pub struct Told<'a>(Option<(&'a AuditLog, Vec<Draft>)>);
 
 impl<'a> Told<'a> {
-    /// These entries of this log.
+    /// What is told to `log` as the entries of `drafts`.
     pub fn in_log(log: &'a AuditLog, drafts: Vec<Draft>) -> Self {
         Self(Some((log, drafts)))
     }

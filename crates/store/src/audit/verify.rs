@@ -43,7 +43,7 @@ fn blocks() -> Query {
 /// A chain of the log that is whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VerifiedChain {
-    /// Who writes it; empty for the only one of a file.
+    /// The name of its writer; empty for the only chain of a file.
     pub name: String,
     /// How many entries it has, which is the number of the last.
     pub entries: u64,
@@ -62,9 +62,9 @@ pub struct VerifiedChain {
 /// Where a log is not what was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TamperedAt {
-    /// In which chain; empty for the only one of a file.
+    /// The chain's name; empty for the only chain of a file.
     pub chain: String,
-    /// At which entry, where it is about one.
+    /// The entry's number, where the fault is about one.
     pub sequence: Option<u64>,
     /// In what way, `hash_mismatch` and the like (NL, chapter 5, "Verification results").
     pub kind: &'static str,
@@ -147,7 +147,7 @@ impl Store {
         self.audit_verify_after(sealer, &[]).await
     }
 
-    /// The same, of a chain that has one of these `starts` only what comes behind it.
+    /// As [`Store::audit_verify`], but of a chain that has one of these `starts` only what comes behind it.
     pub async fn audit_verify_after(
         &self,
         sealer: Option<&dyn HeadSealer>,
@@ -182,8 +182,8 @@ impl Store {
         Ok(verified)
     }
 
-    /// The same of the newest `count` entries of each chain, as far as they lie in the database: what a look in passing has
-    /// time for. Without a key, so a log that was written anew as a whole passes.
+    /// As [`Store::audit_verify`], but of the newest `count` entries of each chain, as far as they lie in the database:
+    /// what a look in passing has time for. It uses no key, so a log that was written anew as a whole passes.
     pub async fn audit_verify_newest(&self, count: u64) -> Result<Vec<VerifiedChain>, LogError> {
         let mut starts = Vec::new();
         for (chain, last) in self.audit_ends().await? {
@@ -229,7 +229,7 @@ impl Store {
         ends.filter_map(Result::transpose).collect()
     }
 
-    /// The same, each with the key's word that nothing before it was cut or replaced; fails with
+    /// As [`Store::audit_ends`], but checked with the key: where an entry before an end was cut or replaced it fails with
     /// [`StoreError::LogTampered`].
     pub async fn audit_vouched_ends(
         &self,

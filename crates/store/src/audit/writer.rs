@@ -158,7 +158,7 @@ impl Writer {
 }
 
 impl LastKnown {
-    /// A turn for who has the chain's lock, and the end that it has to come behind.
+    /// A turn for the writer that has the chain's lock, and the end that its entries have to come behind.
     fn turn(&self) -> (u64, Option<Known>) {
         let mut ends = self.0.lock();
         ends.turns += 1;

@@ -12,7 +12,7 @@ use crate::{
 /// An agent, the slow hash of its credential, and the seal over both.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AgentRow {
-    /// Who it is.
+    /// The agent's identity document.
     pub aid: Aid,
     /// The hash, in PHC form.
     pub credential_hash: String,

@@ -22,8 +22,8 @@ pub struct ShownAttestation {
 }
 
 impl Store {
-    /// Makes an attestation that of who shows it, until then; `false` when another agent has shown its name before, or
-    /// the name was another token's, at whichever broker.
+    /// Binds an attestation to the agent that shows it, until then; `false` when another agent has shown its name before,
+    /// or the name was another token's, at whichever broker.
     ///
     /// What is too old goes.
     pub async fn bind_attestation(

@@ -23,7 +23,7 @@ pub struct GrantRow {
 /// A use that is to be had.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UseOf {
-    /// Of which permission.
+    /// The permission that is used.
     pub permission: PermissionRef,
     /// How many there are; no limit when absent.
     pub max_uses: Option<u64>,

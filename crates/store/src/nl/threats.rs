@@ -11,7 +11,7 @@ use crate::{
 /// An agent's record, and the seal over it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ThreatRow {
-    /// Whose it is.
+    /// The agent's instance.
     pub instance: InstanceId,
     /// Its incidents.
     pub record: ThreatRecord,

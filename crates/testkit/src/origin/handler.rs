@@ -86,7 +86,7 @@ impl Handler {
         Self::new(standard)
     }
 
-    /// Answers as `self` to who passes `gate`, and 401 to others.
+    /// Answers as `self` to requests that pass `gate`, and 401 to others.
     #[must_use]
     pub fn behind(self, gate: Gate) -> Self {
         let gate = Arc::new(gate);

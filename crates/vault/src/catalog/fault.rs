@@ -212,7 +212,7 @@ impl CatalogError {
         Self { file: None, place, fault }
     }
 
-    /// The same error, naming the file.
+    /// This error with the file's name.
     #[must_use]
     pub fn in_file(self, file: &Path) -> Self {
         Self { file: Some(file.to_owned()), ..self }

@@ -84,7 +84,7 @@ struct Kept {
 }
 
 impl Kept {
-    /// What stands there, and whether it was written by who has `secret`. What can't be read says nothing.
+    /// The state in `told`, and whether a holder of `secret` wrote it. What can't be read gives an empty state.
     fn read(told: &str, secret: &TotpSecret) -> (Self, bool) {
         let kept: Self = serde_json::from_str(told).unwrap_or_default();
         let fits = kept.seal_by(secret).as_bytes().ct_eq(kept.seal.as_bytes()).into();
@@ -268,7 +268,7 @@ impl TotpGate {
         serde_json::to_string(&kept).expect("plain data")
     }
 
-    /// The same, and no code is good that was used in `other`'s eyes.
+    /// This state, in which no code is good that was used according to `other` either.
     #[must_use]
     fn no_earlier_than(mut self, other: &Self) -> Self {
         if let Some(Accepted { app, step }) = &other.last_accepted

@@ -49,7 +49,7 @@ pub enum InventoryFile {
 /// Something in a file that can't be used; what stands beside it can.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// In which of them.
+    /// The file that it is in.
     pub file: InventoryFile,
     /// Where, such as `required[2]` or `secret."team/x"`.
     pub place: String,

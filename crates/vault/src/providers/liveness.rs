@@ -24,7 +24,7 @@ pub struct Liveness {
     /// Where each customer has a host of their own: among these `{host}` is the one that the secret itself may go to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<Destination>,
-    /// How.
+    /// The method of the request.
     #[serde(default)]
     pub method: LivenessMethod,
     /// Where the token stands.
@@ -130,7 +130,7 @@ impl Liveness {
         (rejected || refused.contains(&status)).then_some(false)
     }
 
-    /// The same check of a customer whose own host this is.
+    /// This check, for a customer whose own host is `own`: it takes the place of the pattern's host in the URL.
     #[must_use]
     pub fn at(mut self, own: &Authority) -> Self {
         let beyond = self.url.strip_prefix("https://").and_then(|url| url.strip_prefix(OWN_HOST));

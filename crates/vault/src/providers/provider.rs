@@ -53,7 +53,7 @@ pub struct Variant {
     /// What a value looks like; anchored at both ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub format_regex: Option<String>,
-    /// The same, for people.
+    /// What a value looks like, in words for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub format_hint: Option<String>,
     /// How to get one.
@@ -98,7 +98,7 @@ pub struct Retrieval {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rotation {
-    /// Who does it.
+    /// Whether a person or a program renews it, and where.
     pub method: RotationMethod,
     /// How often, 1 to 3650.
     pub every_days: u32,
@@ -118,7 +118,7 @@ pub struct EnvPattern {
     pub matches: Vec<String>,
     /// The variant that they hold.
     pub variant: String,
-    /// Whose such a secret mostly is.
+    /// The scope that such a secret mostly has.
     #[serde(default)]
     pub scope: Scope,
 }
@@ -165,9 +165,9 @@ impl Retrieval {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FormatVerdict {
-    /// It does not.
+    /// The value does not have the format.
     Invalid,
-    /// It does.
+    /// The value has the format.
     Ok,
     /// Nothing is known of the format.
     Unknown,

@@ -67,7 +67,7 @@ pub(crate) struct SourceSpec {
     pub(crate) cache_ttl: Duration,
     /// It is asked no longer than this.
     pub(crate) deadline: Duration,
-    /// What of it may be named without a secret.
+    /// The places in the source that a reference may name without a secret.
     pub(crate) references: Vec<OpenPlaces>,
     /// Everything else, for the kind.
     pub(crate) settings: Table,
@@ -245,7 +245,8 @@ impl RouterConfig {
         self.handed_on(path).is_some()
     }
 
-    /// The same as sentences: who could change them could have a source be given another value.
+    /// The paths that [`Self::hands_on`] is true of, as sentences: somebody who could change them could have a source be
+    /// given another value.
     fn handed_on_lines(&self) -> impl Iterator<Item = String> {
         let given = self.sources.values().flat_map(|spec| self.paths_given_to(spec));
         let paths: BTreeSet<&SecretPath> = given.collect();
@@ -299,7 +300,7 @@ impl RouterConfig {
         self.credentials.get(&spec.name).into_iter().chain(&spec.named)
     }
 
-    /// The same with the variables that `index` names, for sources of the kind `env`.
+    /// This configuration with the variables that `index` names, for sources of the kind `env`.
     #[must_use]
     pub fn with_variables_of(mut self, index: &IndexFile) -> Self {
         let named = index.secrets.iter();
@@ -323,8 +324,8 @@ impl RouterConfig {
         self.resolve(path).map(|resolved| resolved.source)
     }
 
-    /// Who is asked where `source` is not installed: that of the default, unless a route or a secret's own line, which
-    /// know no other, lead there as well.
+    /// The source that is asked where `source` is not installed: the default's fallback, unless a route or a secret's own
+    /// line, which have no fallback, leads to `source` as well.
     pub(crate) fn fallback_of(&self, source: &str) -> Option<&str> {
         let default = self.default.as_ref().filter(|default| default.source == source)?;
         let is_named = self.routes.iter().any(|route| route.source == source)
@@ -480,7 +481,7 @@ fn source(table: &Table) -> Result<SourceSpec, String> {
     Ok(SourceSpec { name, kind, access, cache_ttl, deadline, references, settings, named: secrets })
 }
 
-/// What of a source may be named without a secret: nothing, unless the operator says so.
+/// The places in a source that a reference may name without a secret: none, unless the operator says so.
 fn references(name: &str, kind: SourceType, table: &Table) -> Result<Vec<OpenPlaces>, String> {
     let all = match table.get("references") {
         None => return Ok(Vec::new()),

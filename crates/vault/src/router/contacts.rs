@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use crate::{moment::Moment, source::State};
 
-/// The same outcome again is written down no more often than this.
+/// The least time between two records of one outcome.
 const PAUSE: Duration = Duration::from_secs(10);
 
 /// The last contact of each source with this process.

@@ -107,7 +107,7 @@ pub struct Held {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
-    /// It can.
+    /// The source can be asked.
     Available,
     /// A person has to open it first.
     Locked,
@@ -115,7 +115,7 @@ pub enum State {
     NeedsCredential,
     /// The program behind it is not there.
     NotInstalled,
-    /// It can't, for now.
+    /// The source can't be asked for now.
     Unavailable,
 }
 

@@ -130,7 +130,7 @@ impl Program {
         self.open().map(drop)
     }
 
-    /// The same, and what was compared, where it has a checksum. Blocks.
+    /// As [`Self::check`], but gives the file that was compared, where the program has a checksum. Blocks.
     fn open(&self) -> Result<Option<HeldProgram>, SourceFault> {
         let metadata = fs::metadata(&self.path).map_err(|_| self.missing())?;
         if !metadata.is_file() || metadata.mode() & 0o111 == 0 {

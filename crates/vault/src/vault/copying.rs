@@ -26,7 +26,7 @@ type Incoming = CopiedSecret<Zeroizing<Vec<u8>>>;
 /// What becomes of a secret that is here and is not the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Conflicts {
-    /// It stays.
+    /// The secret here stays.
     Keep,
     /// Nothing is taken in, and the conflicts are told.
     Refuse,
@@ -37,7 +37,7 @@ pub enum Conflicts {
 /// What a copy would make of a secret that is here and is not the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Replacement {
-    /// Which.
+    /// The secret's path.
     pub path: SecretPath,
     /// What is said of it here.
     pub before: Metadata,

@@ -269,8 +269,8 @@ impl Vault {
         }
     }
 
-    /// Whether the store keeps just this value for the secret, for who is about to give it another: also where nobody is
-    /// given it any more.
+    /// Whether the store keeps just this value for the secret, for a caller that is about to give it another: also where
+    /// nobody is given the value any more.
     pub async fn keeps(&self, path: &SecretPath, value: &[u8]) -> Result<bool, Error> {
         let index = self.index().await?;
         let secret = index.find(path)?;
@@ -321,7 +321,7 @@ impl Vault {
         }
     }
 
-    /// From where the secret itself says; a routed one is not opened here.
+    /// Opens a value from the place that the secret itself names; a routed one is not opened here.
     async fn open_directly(
         &self,
         path: &SecretPath,

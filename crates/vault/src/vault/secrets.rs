@@ -39,7 +39,7 @@ pub struct Secret {
     pub rotated_at: Option<Timestamp>,
 }
 
-/// Who follows the secrets, and what they saw last; nothing at first.
+/// What a follower of the secrets saw last; nothing at first.
 #[derive(Debug, Default)]
 pub struct Looked(Weak<Index>);
 

@@ -84,7 +84,7 @@ impl Carried {
         self.is_open || self.members.contains(name)
     }
 
-    /// What of the parameters is a member too.
+    /// Those of the given parameters that are members of the body too.
     pub(super) fn shared(&self, given: &Map<String, Value>) -> Map<String, Value> {
         let shared = given.iter().filter(|(name, _)| self.shared.contains(*name));
         shared.map(|(name, value)| (name.clone(), value.clone())).collect()

@@ -53,7 +53,7 @@ impl About<'_> {
     }
 }
 
-/// What of a proposal was taken over.
+/// The fields of a proposal that were taken over.
 struct Chosen {
     fields: Vec<Field>,
     /// Whether one was refused in so many words: who only presses Enter has said nothing that is remembered.

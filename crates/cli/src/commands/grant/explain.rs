@@ -138,7 +138,7 @@ fn meant(
     }
 }
 
-/// Who does not act at all, whatever its grants say.
+/// What is said of an agent that may not act at all, whatever its grants say.
 fn idle(code: Code) -> String {
     format!("The agent may not act ({}): keyless agent list.\n", code.as_str())
 }

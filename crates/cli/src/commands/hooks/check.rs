@@ -318,7 +318,7 @@ fn read(file: &Path) -> Result<Given, Error> {
     })
 }
 
-/// What of a message in the making becomes one.
+/// The part of a commit message in the making that git keeps: what stands before the scissors line.
 fn before_scissors(text: &[u8]) -> &[u8] {
     let lines = text.split_inclusive(|byte| *byte == b'\n');
     let kept = lines.take_while(|line| !line.trim_ascii_end().ends_with(SCISSORS));

@@ -148,7 +148,7 @@ impl Objects {
         })
     }
 
-    /// The same of an object of any kind, which `take` is told too.
+    /// Reads an object of any kind; `take` is told the kind, the size and the bytes.
     fn read_any<T>(
         &mut self,
         object: &str,

@@ -166,10 +166,10 @@ fn script(name: &str) -> String {
 
 /// How the hook that was there runs, and then ours.
 const ON_COMMIT: (&str, &str) = (FIRST, "exec \"$keyless\" hooks check --staged");
-/// The same of a message, which the hook that was there may have changed.
+/// As [`ON_COMMIT`], for the commit message, which the hook that was there may have changed.
 const ON_MESSAGE: (&str, &str) = (FIRST, "exec \"$keyless\" hooks check --message \"$1\"");
 const FIRST: &str = "if [ -x \"$before\" ]; then\n    \"$before\" \"$@\" || exit $?\nfi\n";
-/// The same with git's lines for both of them; the mark at their end keeps the last line end.
+/// As [`ON_COMMIT`], for a push: both hooks get git's lines, and the mark at their end keeps the last line end.
 const ON_PUSH: (&str, &str) = (
     "lines=$(cat; echo .)\n\
      if [ -x \"$before\" ]; then\n    printf '%s' \"${lines%.}\" | \"$before\" \"$@\" || exit $?\nfi\n",

@@ -13,7 +13,7 @@ const PIECE: usize = 2 * 1024 * 1024;
 /// What a piece has of the one before: a secret may lie across its end, and a private key's body follows its first line.
 const OVERLAP: usize = 64 * 1024;
 
-/// What of a file that comes bit by bit is held at a time.
+/// The most of a file that comes bit by bit that is held at a time, in bytes.
 pub(super) const HELD: usize = 32 * 1024 * 1024;
 
 /// The lines with what looks like a credential, and what it looks like.
@@ -30,7 +30,7 @@ pub(super) fn search(
     found
 }
 
-/// The same of a file that is too long to be held: it is looked through as it comes, `most` bytes of it at a time.
+/// As [`search`], of a file that is too long to be held: it is looked through as it comes, `most` bytes at a time.
 pub(super) fn search_long(
     name: &str,
     mut bytes: impl Read,

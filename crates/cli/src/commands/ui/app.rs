@@ -73,7 +73,7 @@ pub(super) struct Seen {
     pub(super) waiting: Vec<Shown>,
     pub(super) standing: Vec<Shown>,
     pub(super) secrets: Option<SecretsView>,
-    /// Who used them lately, the last one first.
+    /// The latest uses of secrets, the last one first.
     pub(super) uses: Vec<LatestUse>,
     pub(super) sessions: Vec<SessionRow>,
     /// What the chosen session did.

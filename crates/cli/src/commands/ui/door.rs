@@ -26,7 +26,7 @@ pub(super) enum Step {
     Places,
     /// A new passphrase.
     New,
-    /// The same once more.
+    /// The new passphrase once more.
     Again,
     /// The recovery phrase, until it is written down.
     Phrase,

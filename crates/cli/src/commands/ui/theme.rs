@@ -39,12 +39,12 @@ impl Theme {
         self.coloured(Color::Cyan)
     }
 
-    /// The same with and without colours.
+    /// Bold text, with and without colours.
     pub(super) fn bold() -> Style {
         Style::new().add_modifier(Modifier::BOLD)
     }
 
-    /// The same with and without colours.
+    /// Dim text, with and without colours.
     pub(super) fn dim() -> Style {
         Style::new().add_modifier(Modifier::DIM)
     }

@@ -19,7 +19,7 @@ const RUN_BY: &[(&str, &str)] = &[
 ];
 /// Options of shells with a word of their own.
 const OF_SHELLS: &[&str] = &["--init-file", "--rcfile"];
-/// Those of interpreters.
+/// Options of interpreters with a word of their own.
 const OF_INTERPRETERS: &[&str] = &["--import", "--input-type", "--loader", "--require", "-W", "-X"];
 /// Programs that run what they read, and the option that takes the same as a word.
 pub(in super::super) const INTERPRETERS: &[(&str, &str)] = &[

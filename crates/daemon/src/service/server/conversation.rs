@@ -33,7 +33,7 @@ use crate::{
     web::Locking,
 };
 
-/// How long what a status tells of the store and of files is waited for: less than who asks waits for the status.
+/// How long what a status tells of the store and of files is waited for: less than the caller waits for the status.
 const SOON: Duration = Duration::from_secs(2);
 
 /// Said of the operator's services where their files could not be read that soon.

@@ -12,7 +12,7 @@ pub(crate) fn hide_memory() -> io::Result<()> {
     }
 }
 
-/// Who started the process.
+/// The id of the process that started `process`.
 pub(crate) fn parent(process: u32) -> Option<u32> {
     let size = size_of::<libc::proc_bsdinfo>();
     let mut known = MaybeUninit::<libc::proc_bsdinfo>::zeroed();

@@ -20,7 +20,7 @@ pub(in crate::web) fn guide(provider: &Provider, variant: &Variant, rotation: bo
     }
 }
 
-/// The same for a kind of token that the project alone names, and marked as that: nothing of the form follows from it.
+/// The guide for a kind of token that the project alone names, marked as that: nothing of the form follows from it.
 pub(super) fn declared_guide(provider: &Provider, variant: &Variant) -> Markup {
     html! {
         p .help {

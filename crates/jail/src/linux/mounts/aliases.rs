@@ -11,9 +11,9 @@ use super::hosted::unescape;
 pub(super) struct Mounts(Vec<Mount>);
 
 struct Mount {
-    /// Of the file system.
+    /// The device of the file system.
     device: String,
-    /// What of the file system is mounted.
+    /// The part of the file system that is mounted.
     root: PathBuf,
     at: PathBuf,
 }

@@ -22,7 +22,7 @@ pub(crate) struct Roots {
     pub(super) key_store: Option<(Vec<u8>, jks::Begun)>,
 }
 
-/// By which it is noticed that they have changed.
+/// What shows that the roots have changed.
 #[derive(PartialEq, Eq)]
 struct Seen {
     bundle: Option<(&'static str, FileId)>,

@@ -191,7 +191,7 @@ impl TrustStores {
 }
 
 const KEY_STORE_IN_JAIL: &str = "/run/keyless/cacerts.jks";
-/// The same before the CA is in them, in the area.
+/// The names of bundle and key store in the area before the CA is in them.
 const BEGUN_BUNDLE: &str = "certificates.begun";
 const BEGUN_KEY_STORE: &str = "cacerts.begun";
 

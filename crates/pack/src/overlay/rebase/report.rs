@@ -27,7 +27,7 @@ pub struct OverlayRebaseData {
     pub scope: OverlayScope,
     /// Its directory.
     pub overlay_dir: String,
-    /// The same with `/`.
+    /// `overlay_dir` with `/` between its segments.
     pub overlay_dir_posix: String,
     /// Whether nothing was written.
     pub dry_run: bool,

@@ -25,7 +25,7 @@ const NEAR_WIDTH: usize = 4;
 const MAX_NEAR: usize = 32;
 /// How far is looked to either side of an escape, in bytes that are shown and others escapes.
 const MAX_STEPS: usize = 128;
-/// The same, in bytes, where letters are coloured.
+/// How far is looked to either side of an escape where letters are coloured, in bytes.
 const MAX_COLOURED: usize = 512;
 /// No parameters of a terminal's sequence leave more, where it is cut.
 const MAX_CUT: usize = 20;
@@ -39,7 +39,7 @@ pub(in crate::sanitizer) struct Seams {
     width: usize,
     /// Half of the shortest, or enough of it.
     span: usize,
-    /// The same of few bytes, which tell of most escapes that they are none.
+    /// As `grams`, but of `near_width` bytes, which rule out most escapes.
     near: Bitmap,
     near_width: usize,
 }
@@ -234,7 +234,7 @@ impl<'s> Trail<'s> {
         self.grows(residue, word)
     }
 
-    /// The same with this before its beginning.
+    /// Whether it is known, once that can be told, with this before its beginning.
     fn goes_back(&mut self, residue: u8) -> Option<bool> {
         let unused = 64 - 8 * self.seams.width;
         let word = (self.word << 8 | u64::from(residue)) << unused >> unused;

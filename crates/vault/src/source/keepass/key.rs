@@ -51,13 +51,13 @@ pub(super) fn composite(password: Option<&[u8]>, keyfile: Option<&[u8]>) -> Resu
 }
 
 impl<'a> Derivation<'a> {
-    /// That of version 3.1, which knows one.
+    /// The derivation of version 3.1, which knows one.
     pub(super) fn aes(seed: &[u8], rounds: u64) -> Result<Self, Fault> {
         let seed = seed.try_into().map_err(|_| Fault::Damaged)?;
         if rounds > MAX_ROUNDS { Err(Fault::TooMuchWork) } else { Ok(Self::Aes { seed, rounds }) }
     }
 
-    /// That of version 4, as its header's dictionary has it.
+    /// The derivation of version 4, as its header's dictionary has it.
     pub(super) fn of_dictionary(dictionary: &'a [u8]) -> Result<Self, Fault> {
         let settings = Settings::parse(dictionary)?;
         let algorithm = match <[u8; 16]>::try_from(settings.bytes("$UUID")?) {

@@ -87,7 +87,7 @@ fn uses<'a>(app: &'a App, path: &'a SecretPath) -> impl Iterator<Item = &'a Late
     app.seen.uses.iter().filter(move |one| one.path == *path)
 }
 
-/// Who used it lately.
+/// The agents and sessions that used a secret lately.
 fn used_by(app: &App, path: &SecretPath) -> Vec<Piece> {
     let all = uses(app, path).count();
     if all == 0 {
