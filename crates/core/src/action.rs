@@ -147,9 +147,9 @@ pub enum Deed {
 /// Where the text of a template is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TemplateSource {
-    /// Here.
+    /// The text itself.
     Inline(String),
-    /// In a file.
+    /// The path of a file with the text.
     Path(String),
 }
 

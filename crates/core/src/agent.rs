@@ -117,7 +117,7 @@ pub struct DelegatedBy {
     pub kind: String,
     /// Their name, or the agent's URI.
     pub identifier: String,
-    /// Since when.
+    /// Since when it answers for the agent.
     pub delegation_time: Timestamp,
     /// The agent's instance.
     #[serde(default, skip_serializing_if = "Option::is_none")]

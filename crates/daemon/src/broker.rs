@@ -76,7 +76,7 @@ pub enum Wanted {
     All,
     /// None: a jail without credentials.
     Nothing,
-    /// These.
+    /// The named secrets.
     These(Vec<SecretPath>),
 }
 

@@ -450,7 +450,7 @@ fn expected<'a>(source: &'a Source, known: &'a BTreeMap<String, String>) -> Opti
 /// Nothing that could be a catalog came.
 struct Unfetched {
     outcome: Outcome,
-    /// Of the answer, where there was one.
+    /// The status of the answer, where there was one.
     status_code: Option<u16>,
 }
 

@@ -308,7 +308,7 @@ fn whole_length(bytes: &[u8]) -> usize {
     if is_whole { bytes.len() } else { last }
 }
 
-/// Those of a file that somebody names: it is there, and holds at least one.
+/// The checkpoints of a file that somebody names: it is there, and holds at least one.
 fn named(file: &Path) -> Result<Vec<Checkpoint>, Error> {
     let place = || SafeText::default().as_they_wrote(&file.to_string_lossy());
     if !file.exists() {
@@ -322,7 +322,7 @@ fn named(file: &Path) -> Result<Vec<Checkpoint>, Error> {
     Ok(checkpoints)
 }
 
-/// Those beside the store, where there need not be any.
+/// The checkpoints beside the store, where there need not be any.
 fn own(places: &Places) -> Result<Vec<Checkpoint>, Error> {
     let file = places.checkpoints_file();
     let mut bytes = match fs::read(&file) {
@@ -334,7 +334,7 @@ fn own(places: &Places) -> Result<Vec<Checkpoint>, Error> {
     read(&String::from_utf8_lossy(&bytes), &file, Code::StoreUnusable)
 }
 
-/// Those of a file's text; `fault` is what it comes to when a line is none.
+/// The checkpoints of a file's text; fails with `fault` when a line is none.
 fn read(text: &str, file: &Path, fault: Code) -> Result<Vec<Checkpoint>, Error> {
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     let read = lines.map(|(at, line)| {

@@ -76,7 +76,7 @@ pub enum ApproveApply {
     /// None.
     #[default]
     Never,
-    /// Those that an agent's tool does: `deploy_apply`.
+    /// Deploys by an agent's tool: `deploy_apply`.
     Tools,
 }
 

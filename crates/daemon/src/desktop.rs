@@ -60,7 +60,7 @@ pub(crate) async fn watch(requests: Arc<Requests>, places: Places) {
     }
 }
 
-/// Those that wait and were not told of yet.
+/// The requests that wait and were not told of yet.
 fn news(told: &mut HashSet<RequestId>, all: Vec<Request>, now: Timestamp) -> Vec<Request> {
     let waiting: Vec<_> =
         all.into_iter().filter(|request| request.status(now) == Status::Pending).collect();

@@ -41,7 +41,7 @@ const DAY: SignedDuration = SignedDuration::from_hours(24);
 pub struct AuditConfig {
     /// A part of the log is closed when it has so many entries; 15,000 are about 10 MB.
     pub rotate_entries: u64,
-    /// And when its first entry is so old.
+    /// A part of the log is also closed when its first entry is so many days old.
     pub rotate_days: u32,
     /// How long closed parts are kept, 90 days at least; for good when absent.
     pub keep_days: Option<u32>,

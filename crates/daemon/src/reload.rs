@@ -38,13 +38,13 @@ pub(crate) struct Watcher {
     files: Vec<PathBuf>,
     taken_up: Vec<Look>,
     hangup: Option<Signal>,
-    /// Whether a SIGHUP has come that nobody was told of: who waits for a change may be called away from it.
+    /// Whether a SIGHUP has come that nobody was told of: a caller that waits for a change may be called away from it.
     has_hung_up: bool,
 }
 
 /// What a [`Watcher`] has noticed.
 pub(crate) enum Change {
-    /// These files are other than before.
+    /// The files that are other than before.
     Files(Vec<PathBuf>),
     /// SIGHUP: read everything again.
     Hangup,

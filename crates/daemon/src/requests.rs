@@ -634,7 +634,7 @@ fn too_late(request: &Request, status: Status) -> SafeText {
     }
 }
 
-/// There is no request of this name, as far as who asks may know.
+/// There is no request of this name, as far as the session that asks may know.
 pub(crate) fn unknown(id: &RequestId) -> Error {
     Error::with(Code::RequestNotFound, SafeText::words("unknown request_id: ").and(id))
 }

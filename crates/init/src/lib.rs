@@ -42,7 +42,7 @@ pub(crate) enum Fault {
     Step { what: String, source: io::Error },
 }
 
-/// The program.
+/// Runs the program; gives its exit status.
 pub fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
     if arguments.first().is_some_and(|word| word == "--help") {

@@ -52,7 +52,7 @@ pub struct Settings {
     pub ports: Vec<u16>,
     /// A certificate to trust.
     pub ca: Option<PathBuf>,
-    /// Variables for the command.
+    /// The file with placeholders, as variables for the command.
     pub placeholders: Option<PathBuf>,
     /// Where the command's new variables are written.
     pub environment: PathBuf,
@@ -110,7 +110,7 @@ pub enum SettingsError {
     /// A line of the file.
     #[error("line {number}: {why}")]
     Line {
-        /// Which, from 1.
+        /// The line's number, from 1.
         number: usize,
         /// What is wrong.
         why: String,

@@ -199,7 +199,7 @@ pub fn deploy(
     deploy_if(surroundings, request, options, None, watch)
 }
 
-/// As [`deploy`], for a person who has said yes to the plan of this digest, and to no other.
+/// As [`deploy()`], for a person who has said yes to the plan of this digest, and to no other.
 pub fn deploy_reviewed(
     surroundings: &Surroundings,
     request: &Request,

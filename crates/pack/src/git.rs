@@ -336,7 +336,7 @@ enum Stream {
 /// What git's streams had, each once it is at its end or has had more than may be.
 struct Streams {
     read: Receiver<(Stream, Vec<u8>)>,
-    /// Kept, so that who waits for the next waits for as long as it says.
+    /// Kept, so that a caller that waits for the next waits for as long as it says.
     _told: Sender<(Stream, Vec<u8>)>,
     output: Option<Vec<u8>>,
     errors: Option<Vec<u8>>,

@@ -249,7 +249,7 @@ impl Form {
             .chain([Self::HexLower, Self::HexUpper])
     }
 
-    /// Those of what has letters beyond ASCII alone.
+    /// The forms that only a value with letters beyond ASCII has.
     fn beyond_ascii() -> impl Iterator<Item = Self> {
         [Self::Latin1]
             .into_iter()

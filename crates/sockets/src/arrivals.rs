@@ -22,15 +22,15 @@ pub fn raise_open_files() {
 
 /// What is listened on.
 pub trait Arrivals: Send + Sync {
-    /// What arrives.
+    /// The connection that arrives.
     type Stream: Send + 'static;
 
-    /// The next one. Dropping the future loses none.
+    /// The next connection. Dropping the future loses none.
     fn next(&self) -> impl Future<Output = io::Result<Self::Stream>> + Send;
 }
 
 impl Arrivals for TcpListener {
-    /// With where it comes from.
+    /// A connection, and the address that it comes from.
     type Stream = (TcpStream, SocketAddr);
 
     fn next(&self) -> impl Future<Output = io::Result<Self::Stream>> + Send {
@@ -59,7 +59,7 @@ impl<L: Arrivals> Accepting<L> {
         Self { listener, pause: FIRST_PAUSE }
     }
 
-    /// The next one. Dropping the future loses none.
+    /// The next connection. Dropping the future loses none.
     pub async fn next(&mut self) -> L::Stream {
         loop {
             match self.listener.next().await {

@@ -39,7 +39,7 @@ pub struct Handed {
 }
 
 impl Handed {
-    /// Of an accepted connection, from which nothing was read yet.
+    /// Wraps an accepted connection, from which nothing was read yet.
     pub fn new(inner: UnixStream) -> Self {
         Self { inner, has_begun: false, client: None, end: End::Whole }
     }

@@ -13,7 +13,7 @@ mod unix;
 pub use arrivals::{Accepting, Arrivals, accept_each, raise_open_files};
 /// A connection over a Unix socket, with the socket of the client that it is carried for.
 pub use handed::{End, Handed, send_with};
-/// Connections as many as there is room for: who only sits there gives way.
+/// As many connections as there is room for: one that only sits there gives way.
 pub use seats::{Process, Seat, Seats, Taken, UnderWay};
 /// Unix sockets at paths of any length.
 pub use unix::{bind_unix, connect_unix};

@@ -1,5 +1,5 @@
-//! Who is connected to the page, to the operator's socket, to the NL Protocol's doors and to agents' tools over HTTP: as
-//! many as there is room for, and who only sits there gives way.
+//! The connections to the page, to the operator's socket, to the NL Protocol's doors and to agents' tools over HTTP: as
+//! many as there is room for, and one that only sits there gives way.
 //!
 //! Any process of this machine may connect. Whoever opens all that there are, and says nothing on them, says it slowly
 //! or does not read what it is answered, would else keep out the operator or every agent. So would a process that
@@ -107,12 +107,12 @@ fn idle(seats: &VecDeque<Arc<Seat>>, standing: Standing) -> Option<usize> {
 }
 
 impl Taken {
-    /// For the requests that come here.
+    /// The seat, for the requests that come on this connection.
     pub fn seat(&self) -> Arc<Seat> {
         Arc::clone(&self.seat)
     }
 
-    /// Waits until another connection needs it.
+    /// Waits until another connection needs the seat.
     pub async fn wanted(&self) {
         self.seat.wanted.notified().await;
     }
@@ -126,23 +126,23 @@ impl Drop for Taken {
 }
 
 impl Seat {
-    /// A whole message or form has come, which is judged until this is dropped.
+    /// Notes that a whole message or form has come, which is judged until what this gives is dropped.
     pub fn begin(self: &Arc<Self>) -> UnderWay {
         self.under_way.fetch_add(1, Ordering::Relaxed);
         UnderWay(Arc::clone(self))
     }
 
-    /// A credential was shown.
+    /// Notes that a credential was shown.
     pub fn is_known(&self) {
         self.standing.fetch_max(Standing::Known as u8, Ordering::Relaxed);
     }
 
-    /// The operator is here.
+    /// Notes that the operator is at this connection.
     pub fn is_operators(&self) {
         self.standing.fetch_max(Standing::Operator as u8, Ordering::Relaxed);
     }
 
-    /// Waits until the connection is no more, for one task that goes on beside it.
+    /// Waits until the connection is over, for one task that goes on beside it.
     pub async fn left(&self) {
         self.left.notified().await;
     }

@@ -79,7 +79,7 @@ pub trait HeadSealer: Send + Sync {
     fn entry_key(&self, key: LogKeyId) -> Zeroizing<[u8; 32]>;
 }
 
-/// How soon somebody who ends tries again.
+/// How soon a process that ends tries again to write.
 const AGAIN: Duration = Duration::from_millis(100);
 
 /// The way into the log. Cheap to clone; the writer ends when the last one is gone.

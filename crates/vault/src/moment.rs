@@ -8,7 +8,7 @@ use std::{ops::Add, time::Duration};
 use keyless_core::Uptime;
 use rustix::time::{ClockId, clock_gettime};
 
-/// Timers stand still in suspend too, so that who waits looks at the clock this often.
+/// How often a caller that waits looks at the clock: timers stand still in suspend too.
 pub const LOOK: Duration = Duration::from_secs(30);
 
 /// Goes on in suspend. What macOS calls so does that by itself.

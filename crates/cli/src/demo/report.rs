@@ -69,7 +69,7 @@ impl Report {
         self.without_jail.as_ref().map_or(&[], |without| &without.left_out)
     }
 
-    /// Tells it.
+    /// Tells the report.
     pub(super) fn tell(&self, ui: &Ui) {
         if ui.is_json() {
             Ui::verbatim(&self.to_json().to_string());

@@ -126,7 +126,7 @@ pub struct ActionFault {
     /// Our own word for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub keyless_code: Option<String>,
-    /// For people.
+    /// What is wrong, in words for people.
     pub message: String,
     /// Particulars; no values.
     pub details: Map<String, Value>,

@@ -18,7 +18,7 @@ pub enum AgentUriError {
     /// The agent's type.
     #[error("the agent's type has a-z, 0-9 and inner hyphens, and begins with a letter")]
     AgentType,
-    /// The whole.
+    /// The URI as a whole.
     #[error("an agent's URI is nl://vendor/agent-type/version")]
     Shape,
     /// The vendor.
@@ -54,7 +54,7 @@ impl AgentUri {
         self.part(0)
     }
 
-    /// What it is called there.
+    /// The agent's type, as its vendor calls it.
     pub fn agent_type(&self) -> &str {
         self.part(1)
     }

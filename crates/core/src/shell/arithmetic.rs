@@ -108,7 +108,7 @@ mod tests {
 
     use super::*;
 
-    /// The same for one `((`, from it on.
+    /// The end of one `((`, which begins at `opening`.
     fn end_of(bytes: &[u8], opening: usize) -> Option<usize> {
         let (mut depth, mut at) = (2, opening + 2);
         while let Some(byte) = bytes.get(at) {

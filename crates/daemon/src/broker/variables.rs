@@ -21,7 +21,7 @@ fn has_use(secret: &Secret) -> bool {
     })
 }
 
-/// Those that somebody asked for and the command has nothing of: the secret is in no variable and has no other use, or
+/// Secrets that somebody asked for and the command has nothing of: the secret is in no variable and has no other use, or
 /// it is the id of a key for AWS, without which the command can't sign.
 pub(super) fn unnamed(
     chosen: &[Secret],

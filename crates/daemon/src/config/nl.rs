@@ -52,7 +52,7 @@ pub struct NlConfig {
     pub tempfile_seconds: Option<u16>,
     /// For how many minutes a value that was replaced is given (NL-8.15); 60 when absent.
     pub grace_minutes: Option<u32>,
-    /// And for how many hours after that, with a warning; 24 when absent.
+    /// For how many hours after the grace a replaced value is given with a warning; 24 when absent.
     pub deprecated_hours: Option<u32>,
     /// After how many hours without a message an agent is suspended; 0 never.
     pub idle_hours: Option<u16>,

@@ -24,7 +24,7 @@ const SLACK: i64 = 60;
 /// For how long a jump of the clock is told.
 const LATELY: SignedDuration = SignedDuration::from_hours(24);
 
-/// So many entries of each chain are verified: a moment's work.
+/// How many entries of each chain are verified: a moment's work.
 const LOOKED_AT: usize = 20_000;
 
 /// What was found, and whose metadata is known.

@@ -58,7 +58,7 @@ pub(super) struct Greeting(snow::HandshakeState);
 /// What a broker has answered, before it goes on.
 pub(super) struct Answering(TransportState);
 
-/// One end of it.
+/// One end of the channel between an operator's program and the broker.
 pub(super) struct Channel<S> {
     stream: S,
     noise: TransportState,

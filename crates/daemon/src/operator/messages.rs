@@ -121,7 +121,7 @@ pub(super) enum Reply {
     },
     /// Requests follow, oldest first.
     Requests {
-        /// How many.
+        /// How many requests follow.
         count: usize,
     },
     /// What follows goes in the channel.

@@ -44,7 +44,7 @@ pub enum Proof {
     Another,
     /// One of the last five minutes.
     Fresh,
-    /// That of signing in.
+    /// The proof of signing in.
     Present,
 }
 

@@ -117,7 +117,7 @@ pub enum Answer {
     AllowOnce,
     /// Every use until the session ends.
     AllowSession,
-    /// These of the proposed fields.
+    /// The named ones of the proposed fields.
     Apply {
         /// The fields.
         fields: Vec<Field>,

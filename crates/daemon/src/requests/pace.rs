@@ -19,7 +19,7 @@ const TOGETHER_WITH_FIRST: usize = 60;
 /// A limit that is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Reached {
-    /// So many a minute.
+    /// How many requests a minute there may be.
     pub(crate) limit: usize,
     /// Whether it is the session's own, or that of all.
     pub(crate) is_own: bool,

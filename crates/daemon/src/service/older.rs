@@ -71,7 +71,7 @@ impl OlderBroker {
     }
 }
 
-/// Those that there are, where a broker of this store could have been started. All are asked at once, so that several that
+/// The older brokers, where a broker of this store could have been started. All are asked at once, so that several that
 /// hang take no longer than one.
 pub async fn older_brokers(places: &Places) -> Vec<OlderBroker> {
     let ours = places.agent_socket();

@@ -55,7 +55,7 @@ pub(super) enum Call {
     },
     /// Say what stands for secrets in the session whose socket this is.
     Placeholders {
-        /// Those.
+        /// The secrets.
         of: Vec<SecretPath>,
     },
     /// Open a store that has locked itself.
@@ -85,7 +85,7 @@ pub(super) enum Answer {
     Alive,
     /// How a deploy stands.
     Deploy {
-        /// So.
+        /// The word for it.
         word: DeployWord,
     },
     /// It could not be done.

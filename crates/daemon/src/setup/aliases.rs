@@ -100,7 +100,7 @@ pub fn carries_variables(file: &Path) -> bool {
 /// The paths that an alias may name: of the store, the operator's index, and the projects around its file.
 #[derive(Debug)]
 pub struct KnownPaths {
-    /// Of the store and the index; nothing where they can't be seen.
+    /// The paths of the store and the index; `None` where they can't be seen.
     everywhere: Option<BTreeSet<SecretPath>>,
     projects: BTreeMap<PathBuf, BTreeSet<SecretPath>>,
 }

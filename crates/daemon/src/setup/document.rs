@@ -37,7 +37,7 @@ pub(super) enum Form {
 }
 
 impl Form {
-    /// That of a file, by its name.
+    /// The form of a file, by its name.
     pub(super) fn of(file: &Path) -> Option<Self> {
         match file.extension()?.to_str()? {
             "json" => Some(Self::Json),

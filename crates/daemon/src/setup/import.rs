@@ -60,9 +60,9 @@ pub enum Leave {
 /// Which of the values that the vault has go out of their file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Going {
-    /// All of them.
+    /// All values.
     All,
-    /// Those that requests carry: of another a program in a session finds nothing once its line is gone.
+    /// Values that requests carry: of another a program in a session finds nothing once its line is gone.
     Carried,
 }
 
@@ -71,7 +71,7 @@ pub enum Going {
 pub struct Leaving {
     /// What takes their place.
     pub what: Leave,
-    /// Of which.
+    /// The values that leave.
     pub of: Going,
 }
 

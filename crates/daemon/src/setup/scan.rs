@@ -199,9 +199,9 @@ fn looked_through<'a>(root: &'a Path, proposer: &'a Proposer<'a>, files: Files) 
 enum Files {
     /// Code too, for the names in it.
     All,
-    /// Those of the form of `.env`, where values lie.
+    /// Files of the form of `.env`, where values lie.
     Env,
-    /// Those of the form of `.env`, in one folder.
+    /// Files of the form of `.env`, in one folder.
     EnvHere,
 }
 
@@ -212,7 +212,7 @@ struct Looking<'a> {
     found: Scan,
     /// What the `.env` files hold that no example has, by file.
     held: BTreeMap<PathBuf, Vec<Proposal>>,
-    /// Those of lines that a later one overrules.
+    /// The proposals from lines that a later one overrules, with their lines.
     overruled: BTreeMap<PathBuf, Vec<(Proposal, usize)>>,
 }
 

@@ -85,7 +85,7 @@ pub(super) enum Value {
 }
 
 impl ExportRequest {
-    /// These spans, by this program.
+    /// A request that exports `spans` as this program's.
     pub(super) fn of(spans: Vec<Span>) -> Self {
         let attributes = vec![
             attribute("service.name", "keyless"),

@@ -29,7 +29,7 @@ const CODE_DIGITS: usize = 6;
 pub(super) struct FactorGate {
     turn: tokio::sync::Mutex<()>,
     failures: Mutex<Failures>,
-    /// Those of passkeys, for the log alone, which they shall not fill.
+    /// The failures of passkeys, for the log alone, which they shall not fill.
     of_passkeys: Mutex<Failures>,
 }
 

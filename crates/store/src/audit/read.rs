@@ -21,7 +21,7 @@ const MOST: u32 = 10_000;
 /// Which entries are wanted; all that is given must fit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AuditQuery {
-    /// Those after the entry of this number: where the last answer ended.
+    /// Entries after the one of this number: where the last answer ended.
     pub after: Option<u64>,
     /// Entries at or after this time.
     pub since: Option<Timestamp>,

@@ -24,7 +24,7 @@ pub(super) type Said = (Answer, Option<Zeroizing<Vec<u8>>>);
 #[derive(Clone, Copy)]
 pub(super) struct About<'a> {
     pub(super) request: &'a Shown,
-    /// Of the secret, as the store has it.
+    /// The secret's metadata, as the store has it.
     pub(super) metadata: &'a Metadata,
     /// The token catalog, which says what a value looks like, and where in requests it goes.
     pub(super) known: &'a Providers,

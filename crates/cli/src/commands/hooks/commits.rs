@@ -26,7 +26,7 @@ use crate::ui::Ui;
 const MOST_FOUND: usize = 200;
 /// After so many no more are looked for: a later commit may still mark them.
 const MOST_HELD: usize = 10_000;
-/// So many versions of files, and marked lines, are remembered at a time; what is forgotten is looked through again.
+/// How many versions of files, and marked lines, are remembered at a time; what is forgotten is looked through again.
 const REMEMBERED: usize = 200_000;
 /// Tags of tags of tags.
 const MOST_TAGS: usize = 16;

@@ -190,7 +190,7 @@ fn proposer<'a>(
     Ok(Proposer::new(providers, &name, looks))
 }
 
-/// In which the file lies; else the current one.
+/// The folder in which the file lies; else the current one.
 fn folder(file: Option<&Path>) -> Result<PathBuf, Error> {
     let here = env::current_dir().map_err(|error| {
         Error::with(Code::PathUnusable, SafeText::words("the current folder: ").and(error.kind()))

@@ -32,7 +32,7 @@ use crate::{prompt, ui::Ui};
 /// A value that is not there.
 struct Missing {
     path: SecretPath,
-    /// In which it is looked for.
+    /// The variable in which it is looked for.
     variable: Option<String>,
     /// Of `keyless secret`.
     verb: &'static str,

@@ -20,11 +20,11 @@ pub const HOUR_BARS: usize = 30;
 /// What became of requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Those that went.
+    /// Requests that went.
     pub requests: u64,
-    /// Values that were put into them.
+    /// Values that were put into requests.
     pub swaps: u64,
-    /// Those that were refused.
+    /// Requests that were refused.
     pub refusals: u64,
 }
 

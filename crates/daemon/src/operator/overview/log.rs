@@ -51,11 +51,11 @@ pub const LOG_ACTIONS: [Action; 26] = [
 /// Which entries are wanted; what is empty fits all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogWanted {
-    /// Those with this in their target, their session or a secret's path.
+    /// Entries with this in their target, their session or a secret's path.
     pub text: String,
-    /// Those of this act, by its word.
+    /// Entries of this action, by its word.
     pub action: String,
-    /// Those that ended so, by its word.
+    /// Entries with this outcome, by its word.
     pub outcome: String,
 }
 

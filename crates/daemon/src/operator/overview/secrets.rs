@@ -10,9 +10,9 @@ use super::Overview;
 /// Which secrets are wanted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SecretsWanted {
-    /// Those with this in their path, a host or their variable, whatever its case.
+    /// Secrets with this in their path, a host or their variable, whatever its case.
     pub text: String,
-    /// Those that stand so.
+    /// Secrets in this state.
     pub state: Option<SecretState>,
 }
 
@@ -41,7 +41,7 @@ pub struct SecretRow {
 /// How a secret stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SecretState {
-    /// Others may know its value, which nobody is given any more.
+    /// Somebody else may know its value, which nobody is given any more.
     Compromised,
     /// Its last day is over.
     Expired,

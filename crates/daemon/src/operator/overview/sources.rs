@@ -10,7 +10,7 @@ use super::Overview;
 pub struct SourcesView {
     /// How many secrets the store itself keeps.
     pub local: usize,
-    /// The others, each as it answered just now.
+    /// The other sources, each as it answered just now.
     pub reports: Vec<SourceReport>,
 }
 

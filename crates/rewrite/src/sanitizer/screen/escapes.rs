@@ -54,7 +54,7 @@ pub(in crate::sanitizer) struct Suspicion {
     pub(in crate::sanitizer) everywhere: bool,
     /// A value may be broken at some of them.
     pub(in crate::sanitizer) broken: bool,
-    /// Those at these places.
+    /// The places of the escapes that matter, where not all do.
     at: Vec<usize>,
     reach: usize,
 }
@@ -263,7 +263,7 @@ impl Suspicion {
 }
 
 impl<'t> Escapes<'t> {
-    /// Those of this text.
+    /// The escapes of this text.
     pub(in crate::sanitizer) fn of(text: &'t [u8], escaping: Escaping) -> Self {
         let mut all = Vec::new();
         let mut saved = 0;

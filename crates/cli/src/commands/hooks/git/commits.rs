@@ -25,8 +25,8 @@ pub(in super::super) struct Range {
 }
 
 impl Range {
-    /// Of the lines that git writes to a pre-push hook (`LOCAL-REF LOCAL-OBJECT REMOTE-REF REMOTE-OBJECT`): what is
-    /// pushed and neither the refs that it goes to nor those that were last seen at that remote have.
+    /// The range of git's lines to a pre-push hook (`LOCAL-REF LOCAL-OBJECT REMOTE-REF REMOTE-OBJECT`): what is pushed and
+    /// neither the refs that it goes to nor those that were last seen at that remote have.
     pub(in super::super) fn pushed(remote: &str, lines: &str) -> Result<Self, Error> {
         let mut range = Self::default();
         for line in lines.lines().filter(|line| !line.is_empty()) {
@@ -202,7 +202,7 @@ impl Changes {
     }
 }
 
-/// Those of the files that stand in a commit as they are given here; a file is an object and a name.
+/// The files, of those given, that stand in a commit as they are given; a file is an object and a name.
 pub(in super::super) fn standing(
     head: &str,
     files: &BTreeSet<(String, PathBuf)>,
