@@ -89,7 +89,6 @@ const NEEDS: &[Need] = &[
         package: "python3-requests",
         check: Check::PythonModule("requests"),
     },
-    Need { what: "bubblewrap", package: "bubblewrap", check: Check::Program("bwrap") },
     Need { what: "strace", package: "strace", check: Check::Program("strace") },
     Need { what: "qemu", package: "qemu-system-x86", check: Check::Program("qemu-system-x86_64") },
     Need { what: "skopeo", package: "skopeo", check: Check::Program("skopeo") },

@@ -323,9 +323,6 @@ pub(crate) struct RunArgs {
     /// Show a file or directory that is hidden by default; repeatable
     #[arg(long, value_name = "PATH")]
     pub(crate) show: Vec<PathBuf>,
-    /// Let programs make sandboxes of their own inside, as Codex does for each command; more of the kernel is in reach then
-    #[arg(long, conflicts_with = "no_jail")]
-    pub(crate) sandboxes: bool,
     /// Only proxy variables, no isolation; says what is lost
     #[arg(long)]
     pub(crate) no_jail: bool,

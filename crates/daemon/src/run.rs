@@ -58,10 +58,7 @@ pub struct RunSpec {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Isolation {
     /// Its own namespaces, and no way out but the funnel.
-    Jail {
-        /// Whether programs may make sandboxes of their own inside.
-        sandboxes: bool,
-    },
+    Jail,
     /// Proxy variables, which a program may ignore.
     ProxyOnly,
 }
@@ -91,7 +88,7 @@ pub fn run(spec: &RunSpec, session: SessionHandle) -> BoxFuture<'_, Result<Ran, 
         let entry = session.entry(spec.entered_in.as_ref())?;
         let running = async {
             match spec.isolation {
-                Isolation::Jail { sandboxes } => jailed::run(spec, &session, sandboxes).await,
+                Isolation::Jail => jailed::run(spec, &session).await,
                 Isolation::ProxyOnly => proxied::run(spec, &session).await,
             }
         };

@@ -39,9 +39,6 @@ pub struct Plan {
     pub own_files: Vec<OwnFile>,
     /// Whether the host's files can't be changed, but for what is shown.
     pub read_only: bool,
-    /// Whether programs may make namespaces and mounts of their own, as the sandboxes of bubblewrap do. What is hidden
-    /// stays so, since the kernel locks a jail's mounts in them too; but more of the kernel is within reach.
-    pub sandboxes: bool,
     /// What the command may use up; as much as its user may when absent.
     pub bounds: Option<Bounds>,
     /// Signals that the command begins with as ignored, beside those that the caller ignores: SIGPIPE and SIGCHLD,

@@ -38,16 +38,7 @@ pub(super) async fn run(ui: &Ui, args: RunArgs) -> Result<ExitCode, Error> {
         ([], false) => Wanted::All,
         (paths, false) => Wanted::These(paths.to_vec()),
     };
-    if args.sandboxes && rustix::process::geteuid().is_root() {
-        let words = "--sandboxes: the kernel lets root without capabilities make none, and a jail leaves it none; run it from \
-                     another account, or leave the option away and the programs' own sandboxes off";
-        return Err(Error::with(Code::Usage, SafeText::words(words)));
-    }
-    let isolation = if args.no_jail {
-        Isolation::ProxyOnly
-    } else {
-        Isolation::Jail { sandboxes: args.sandboxes }
-    };
+    let isolation = if args.no_jail { Isolation::ProxyOnly } else { Isolation::Jail };
     if isolation == Isolation::ProxyOnly {
         let values = if rustix::process::geteuid().is_root() {
             "As root it can read values out of Keyless's memory, too: run it from an account of its own"
@@ -81,7 +72,7 @@ pub(super) async fn run(ui: &Ui, args: RunArgs) -> Result<ExitCode, Error> {
     let asks = config.pack.approve_apply != ApproveApply::Never;
     let show = absolute_paths(args.show.iter().map(PathBuf::as_path));
     warn_of_covers(ui, &hide, &show, &own);
-    if isolation == (Isolation::Jail { sandboxes: false }) {
+    if isolation == Isolation::Jail {
         warn_of_own_sandbox(ui, &args.command);
     }
     let one_word = args.command.clone();
@@ -129,17 +120,11 @@ fn warn_of_own_sandbox(ui: &Ui, command: &[OsString]) {
         word.ends_with("danger-full-access")
             || ["--dangerously-bypass-approvals-and-sandbox", "--yolo"].contains(&&*word)
     };
-    let has_none = command.iter().any(forgoes_it);
-    if name.is_none_or(|name| name != "codex") || has_none {
-        return;
-    }
-    let what = "Codex can't start the sandbox that it runs each command in";
-    let alone =
-        "codex --sandbox danger-full-access does without, where this jail is sandbox enough";
-    if rustix::process::geteuid().is_root() {
-        ui.warn(format!("{what}: {alone}"));
-    } else {
-        ui.warn(format!("{what}: keyless run --sandboxes -- codex lets it; {alone}"));
+    if name.is_some_and(|name| name == "codex") && !command.iter().any(forgoes_it) {
+        ui.warn(
+            "Codex can't start the sandbox that it runs each command in, since this jail is one: \
+             codex --sandbox danger-full-access does without",
+        );
     }
 }
 
@@ -164,19 +149,9 @@ fn has_blank(word: &OsString) -> bool {
 
 /// A client that runs in a session starts its servers in that one.
 async fn run_inside(args: &RunArgs) -> Result<Infallible, Error> {
-    let RunArgs {
-        secret,
-        no_secrets,
-        keep_env: _,
-        hide,
-        show,
-        sandboxes,
-        no_jail,
-        routes,
-        factor,
-        command,
-    } = args;
-    let as_it_is = !no_secrets && !sandboxes && !no_jail && hide.is_empty() && show.is_empty();
+    let RunArgs { secret, no_secrets, keep_env: _, hide, show, no_jail, routes, factor, command } =
+        args;
+    let as_it_is = !no_secrets && !no_jail && hide.is_empty() && show.is_empty();
     if !as_it_is || *routes != RouteArgs::default() || *factor != FactorArgs::default() {
         let words = "in a session keyless run takes --secret and a command, which joins that session as it is";
         return Err(Error::with(Code::InsideSession, SafeText::words(words)));

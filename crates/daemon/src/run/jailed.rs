@@ -19,11 +19,7 @@ use crate::{
 };
 
 /// Runs the command in a jail of its own.
-pub(super) async fn run(
-    spec: &RunSpec,
-    session: &SessionHandle,
-    sandboxes: bool,
-) -> Result<Ended, Error> {
+pub(super) async fn run(spec: &RunSpec, session: &SessionHandle) -> Result<Ended, Error> {
     let mut set: Vec<(String, String)> = keyless_jail::trust_environment()
         .into_iter()
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
@@ -59,7 +55,6 @@ pub(super) async fn run(
         show,
         tools_socket: session.agent_socket().cloned(),
         ca_pem: own.trust_pem.clone(),
-        sandboxes,
         ignored_signals: keyless_jail::ignored_by_caller(),
         ..Plan::default()
     };

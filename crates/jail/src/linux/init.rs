@@ -97,7 +97,7 @@ fn start_from_first_stage(
     signals: &SignalMask,
 ) -> Result<(Pid, OwnedFd), Failure> {
     hide_from_others()?;
-    let outfit = Outfit { filter: Filter::compile(false)?, roots: None };
+    let outfit = Outfit { filter: Filter::compile()?, roots: None };
     let (hangs_up, lifeline) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
         .during(Step::Supervision, || "open a pipe".into())?;
     let mut lifeline = Some(lifeline);
@@ -121,7 +121,6 @@ fn set_dumpable(behavior: DumpableBehavior) -> Result<(), Failure> {
 
 /// What is the same for every jail, and takes a while to make.
 pub(crate) struct Outfit {
-    /// The usual one: a jail with sandboxes compiles its own.
     pub(crate) filter: Filter,
     /// The host's trusted certificates, where they are known already.
     pub(crate) roots: Option<Roots>,
@@ -207,16 +206,14 @@ impl PidOne<'_> {
         set_host_name(&ground)?;
         mounts::build(&ground, &surroundings)?;
         confine::forbid_new_privileges()?;
-        let own = ground.sandboxes.then(|| Filter::compile(true)).transpose()?;
-        let filter = own.as_ref().unwrap_or(&self.outfit.filter);
         if ground.purpose == Purpose::Probe {
             confine::drop_capabilities()?;
-            filter.install()?;
+            self.outfit.filter.install()?;
             channel::send(self.control, &Report::Standing, &[])
                 .during(Step::Supervision, || "report".into())?;
             return Ok(None);
         }
-        let (stock, starter) = self.stand(&ground, sockets, filter)?;
+        let (stock, starter) = self.stand(&ground, sockets)?;
         let read = || "read the job".into();
         let Some(handed) = Job::take_over(self.control).during(Step::Orders, read)? else {
             return Ok(None);
@@ -247,7 +244,6 @@ impl PidOne<'_> {
         &self,
         ground: &Ground,
         sockets: FunnelSockets,
-        filter: &Filter,
     ) -> Result<(Option<Stock>, Starter), Failure> {
         // For the caller to see the end of everything.
         let this = pidfd_open(getpid(), PidfdFlags::empty())
@@ -257,7 +253,7 @@ impl PidOne<'_> {
         channel::send(self.control, &Report::Standing, &fds)
             .during(Step::Supervision, || "report".into())?;
         drop(sockets);
-        let starter = Starter::fork(filter, self.signals)?;
+        let starter = Starter::fork(&self.outfit.filter, self.signals)?;
         let mut orders = [PollFd::new(self.control, PollFlags::IN)];
         let come = rustix::io::retry_on_intr(|| poll(&mut orders, Some(&AT_ONCE)))
             .during(Step::Supervision, || "wait for the job".into())?;

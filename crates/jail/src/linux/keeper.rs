@@ -78,9 +78,7 @@ impl Keeper {
 
 /// Forks a PID 1 for every request until the caller is gone. Gives the exit status.
 pub(crate) fn keep(requests: OwnedFd, signals: &SignalMask) -> i32 {
-    let (Ok(children), Ok(filter)) = (sys::child_events(), Filter::compile(false)) else {
-        return 1;
-    };
+    let (Ok(children), Ok(filter)) = (sys::child_events(), Filter::compile()) else { return 1 };
     // No process of the same user may make the jails of others weaker.
     if hide_from_others().is_err() {
         return 1;

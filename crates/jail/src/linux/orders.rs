@@ -40,7 +40,6 @@ pub(crate) struct Ground {
     pub(crate) uts_name: Option<OsString>,
     pub(crate) own_directories: Vec<(OsString, u32)>,
     pub(crate) read_only: bool,
-    pub(crate) sandboxes: bool,
     pub(crate) bounds: Option<Bounds>,
     /// Whether its job is likely to bring a CA: what a jail can do for one beforehand, it then does while it waits.
     pub(crate) expects_ca: bool,
@@ -80,7 +79,6 @@ impl Ground {
             uts_name: plan.uts_name.clone(),
             own_directories: own.map(|(path, mode)| (path.into(), *mode)).collect(),
             read_only: plan.read_only,
-            sandboxes: plan.sandboxes,
             bounds: plan.bounds,
             expects_ca: !plan.ca_pem.is_empty(),
         }

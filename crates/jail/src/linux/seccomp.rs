@@ -26,9 +26,9 @@ type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 pub(crate) struct Filter(BpfProgram);
 
 impl Filter {
-    /// Compiles it; one that lets `sandboxes` be made within a jail, or the usual one.
-    pub(crate) fn compile(sandboxes: bool) -> Result<Self, Failure> {
-        let program = program(sandboxes).map_err(io::Error::other);
+    /// Compiles it.
+    pub(crate) fn compile() -> Result<Self, Failure> {
+        let program = program().map_err(io::Error::other);
         let program =
             program.during(Step::SystemCalls, || "compile the system call filter".into())?;
         Ok(Self(program))
@@ -44,18 +44,18 @@ impl Filter {
     }
 }
 
-fn program(sandboxes: bool) -> Result<BpfProgram, seccompiler::BackendError> {
+fn program() -> Result<BpfProgram, seccompiler::BackendError> {
     let refusal = SeccompAction::Errno(libc::EPERM.unsigned_abs());
     let allow = SeccompAction::Allow;
     // It jumps forward by so many steps, wherever it begins.
     let refusals: BpfProgram =
-        SeccompFilter::new(refused(sandboxes)?, allow, refusal, ARCHITECTURE)?.try_into()?;
+        SeccompFilter::new(refused()?, allow, refusal, ARCHITECTURE)?.try_into()?;
     Ok([unknown(), refusals].concat())
 }
 
-/// What a sandbox within the jail is made by, beside user namespaces. Only the jail's own mounts hide the credentials; the
-/// kernel locks them in namespaces that are made inside, and refuses all else outside of those.
-const MOUNTS: &[i64] = &[
+/// Refused whatever the arguments.
+const ALWAYS: &[i64] = &[
+    // Mounts: the jail's own are what hides the credentials.
     libc::SYS_fsconfig,
     libc::SYS_fsmount,
     libc::SYS_fsopen,
@@ -66,10 +66,6 @@ const MOUNTS: &[i64] = &[
     libc::SYS_open_tree,
     libc::SYS_pivot_root,
     libc::SYS_umount2,
-];
-
-/// Refused whatever the arguments.
-const ALWAYS: &[i64] = &[
     // Other namespaces, and files by handle instead of by path.
     libc::SYS_name_to_handle_at,
     libc::SYS_open_by_handle_at,
@@ -127,15 +123,12 @@ const ATTACHING: &[u32] = &[16, 0x4206];
 /// Typing into the terminal that the caller's shell reads, and the console's clipboard.
 const TERMINAL_INPUT: &[u32] = &[0x5412, 0x541c];
 
-fn refused(sandboxes: bool) -> Result<Rules, seccompiler::BackendError> {
+fn refused() -> Result<Rules, seccompiler::BackendError> {
     let mut rules: Rules = ALWAYS.iter().map(|call| (*call, vec![])).collect();
-    if !sandboxes {
-        rules.extend(MOUNTS.iter().map(|call| (*call, vec![])));
-        let user_namespace = u64::from(libc::CLONE_NEWUSER.unsigned_abs());
-        for call in [libc::SYS_clone, libc::SYS_unshare] {
-            let asked = condition(0, SeccompCmpOp::MaskedEq(user_namespace), user_namespace)?;
-            rules.insert(call, vec![SeccompRule::new(vec![asked])?]);
-        }
+    let user_namespace = u64::from(libc::CLONE_NEWUSER.unsigned_abs());
+    for call in [libc::SYS_clone, libc::SYS_unshare] {
+        let asked = condition(0, SeccompCmpOp::MaskedEq(user_namespace), user_namespace)?;
+        rules.insert(call, vec![SeccompRule::new(vec![asked])?]);
     }
     let families: Vec<u32> = FAMILIES.iter().map(|family| family.unsigned_abs()).collect();
     let other_netlink = vec![
@@ -197,9 +190,7 @@ mod tests {
 
     #[test]
     fn the_filter_compiles_and_stays_below_the_kernels_limit() {
-        for sandboxes in [false, true] {
-            let program = program(sandboxes).expect("a program");
-            assert!((1..=4096).contains(&program.len()), "{}", program.len());
-        }
+        let program = program().expect("a program");
+        assert!((1..=4096).contains(&program.len()), "{}", program.len());
     }
 }

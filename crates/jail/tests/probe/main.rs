@@ -39,8 +39,6 @@ struct Orders {
     own_directories: Vec<(String, u32)>,
     /// Whether the host's files can't be changed.
     read_only: bool,
-    /// Whether sandboxes may be made inside.
-    sandboxes: bool,
     /// Processes, and bytes in directories of the jail's own.
     bounds: Option<(u64, u64)>,
     /// What is done with a reserve of jails, in this order, instead of running the command once.
@@ -62,7 +60,6 @@ impl Default for Orders {
             bare: false,
             own_directories: vec![],
             read_only: false,
-            sandboxes: false,
             bounds: None,
             reserve: vec![],
         }
@@ -110,7 +107,6 @@ fn plan(orders: &Orders) -> Plan {
         uts_name: orders.uts_name.clone().map(OsString::from),
         own_directories: own.map(|(path, mode)| (path.into(), *mode)).collect(),
         read_only: orders.read_only,
-        sandboxes: orders.sandboxes,
         bounds: orders.bounds.map(|(processes, bytes)| Bounds { processes, bytes }),
         ..Plan::default()
     }
