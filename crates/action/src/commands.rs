@@ -348,7 +348,7 @@ pub(crate) fn render(
 /// Grows by hand, so that an outgrown buffer is wiped.
 fn append(content: &mut Zeroizing<Vec<u8>>, bytes: &[u8]) -> Result<(), Error> {
     if content.len() + bytes.len() > kept::ROOM {
-        return Err(kept::full());
+        return Err(kept::too_large());
     }
     if content.capacity() - content.len() < bytes.len() {
         let mut larger = Zeroizing::new(Vec::with_capacity((content.len() + bytes.len()) * 2));

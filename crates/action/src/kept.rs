@@ -137,6 +137,11 @@ fn has_room(files: &[Rendered], path: &Path, size: usize) -> Result<(), Error> {
     if held + size > ROOM { Err(full()) } else { Ok(()) }
 }
 
+/// One file alone is more than there may be of all.
+pub(crate) fn too_large() -> Error {
+    Error::with(Code::OutputTooLarge, "rendered files hold 16 MiB at most".into())
+}
+
 pub(crate) fn full() -> Error {
     Error::with(Code::RenderedFull, "rendered files hold 16 MiB at most".into())
 }

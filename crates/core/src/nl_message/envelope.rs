@@ -229,9 +229,10 @@ fn check_time(written: Option<&Value>, clock: Clock) -> Result<(), NlFault> {
 /// Whether a time is written as RFC 3339 has it, and as the schema says: the parser takes more of ISO 8601.
 fn is_rfc_3339(text: &str) -> bool {
     let marks = [(4, b'-'), (7, b'-'), (10, b'T'), (13, b':'), (16, b':')];
-    let is_plain = |byte: u8| byte.is_ascii_digit() || b"-:.+TZ".contains(&byte);
-    marks.iter().all(|(at, mark)| text.as_bytes().get(*at) == Some(mark))
-        && text.bytes().all(is_plain)
+    let behind = text.get(19..).unwrap_or_default();
+    let offset = behind.trim_start_matches(|one: char| one == '.' || one.is_ascii_digit());
+    let has_offset = matches!(offset.as_bytes(), [b'Z'] | [b'+' | b'-', _, _, b':', _, _]);
+    has_offset && marks.iter().all(|(at, mark)| text.as_bytes().get(*at) == Some(mark))
 }
 
 /// Whether a text may name a request or a message.
@@ -320,6 +321,9 @@ mod tests {
             (json!({ "timestamp": "20260208T143000Z" }), Code::TimestampInvalid),
             (json!({ "timestamp": "2026-02-08T14:30:00.000Z[UTC]" }), Code::TimestampInvalid),
             (json!({ "timestamp": "2026-02-08t14:30:00.000z" }), Code::TimestampInvalid),
+            (json!({ "timestamp": "2026-02-08T15:30:00.000+01" }), Code::TimestampInvalid),
+            (json!({ "timestamp": "2026-02-08T15:30:00.000+0100" }), Code::TimestampInvalid),
+            (json!({ "timestamp": "2026-02-08T15:30:00.000+01:00:00" }), Code::TimestampInvalid),
             (json!({ "timestamp": null }), Code::TimestampInvalid),
             (json!({ "message_id": "" }), Code::MessageMalformed),
             (json!({ "message_id": "a b" }), Code::MessageMalformed),

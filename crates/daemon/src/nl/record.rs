@@ -250,7 +250,7 @@ impl Refusal {
 
 /// A type that there is not, told apart from those that there are.
 fn unknown(said: &SafeText) -> String {
-    format!("unknown: {said}")
+    format!("unknown: {}", SafeText::default().as_they_wrote(said.as_str()))
 }
 
 /// Words of theirs without what `clean` takes out.

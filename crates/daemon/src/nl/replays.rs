@@ -194,11 +194,6 @@ impl Replays {
 
     /// Forgets what was begun so long ago that it counts no longer.
     pub(crate) async fn forget(&self, now: Timestamp) -> Result<(), Error> {
-        if self.is_failing() {
-            let note = own_note(&Uuid::new_v4().to_string(), &self.broker);
-            let noted = self.store.begin_message(&note, now, now).await;
-            self.is_failing.store(noted.is_err(), Ordering::Relaxed);
-        }
         Ok(self.store.forget_old_messages(now).await?)
     }
 
@@ -256,9 +251,20 @@ impl Replays {
         }
     }
 
-    /// Whether the last note could not be written: no action begins then.
+    /// Whether the last note could not be written: the message that it was of has not begun.
     pub(crate) fn is_failing(&self) -> bool {
         self.is_failing.load(Ordering::Relaxed)
+    }
+
+    /// Tries a note of nothing, for whoever asks next.
+    pub(crate) fn try_again(&self) {
+        let (store, is_failing) = (self.store.clone(), Arc::clone(&self.is_failing));
+        let note = own_note(&Uuid::new_v4().to_string(), &self.broker);
+        tokio::spawn(async move {
+            let now = Timestamp::now();
+            let noted = store.begin_message(&note, now, now).await;
+            is_failing.store(noted.is_err(), Ordering::Relaxed);
+        });
     }
 }
 

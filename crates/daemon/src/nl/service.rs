@@ -166,7 +166,10 @@ impl NlService {
     pub(crate) fn health(&self) -> Answered {
         let fault = if !self.vault.is_open() {
             Some("the store is locked")
-        } else if self.log.check().is_err() || self.replays.is_failing() {
+        } else if self.replays.is_failing() {
+            self.replays.try_again();
+            Some("the store takes no note of what begins")
+        } else if self.log.check().is_err() {
             Some("the audit log can't be written")
         } else if self.guard.current().1.is_some() {
             Some("the guard's own rules can't be used")

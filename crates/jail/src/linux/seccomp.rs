@@ -53,6 +53,9 @@ fn program() -> Result<BpfProgram, seccompiler::BackendError> {
     Ok([unknown(), refusals].concat())
 }
 
+/// Linux 6.15's, for which the C library has no name yet.
+const OPEN_TREE_ATTR: i64 = 467;
+
 /// Refused whatever the arguments.
 const ALWAYS: &[i64] = &[
     // Mounts: the jail's own are what hides the credentials.
@@ -64,6 +67,7 @@ const ALWAYS: &[i64] = &[
     libc::SYS_mount_setattr,
     libc::SYS_move_mount,
     libc::SYS_open_tree,
+    OPEN_TREE_ATTR,
     libc::SYS_pivot_root,
     libc::SYS_umount2,
     // Other namespaces, and files by handle instead of by path.

@@ -100,6 +100,41 @@ fn what_links_in_a_hidden_folder_lead_to_is_hidden() {
     }
 }
 
+/// Under another name the next jail would not know it.
+#[test]
+fn what_holds_something_hidden_keeps_its_name() {
+    for user in users() {
+        let scene = Scene::script(
+            user,
+            "cd \"$HOME\"; for folder in .config .config/deep .local; do \
+             python3 -c 'import os, sys; os.rename(sys.argv[1], \"aside\")' $folder 2>/dev/null && echo \"$folder moved\"; done; \
+             mv .config/other .config/another; echo new > .config/new; mv plain .config/deep/plain; \
+             ls .config/deep .config/deep/er; rm -r .cache; ls -A",
+        );
+        let home = scene.folder("home");
+        for folder in [".config/deep/er", ".local/share", ".cache/x"] {
+            fs::create_dir_all(home.join(folder)).expect("made");
+        }
+        for file in [".config/deep/er/hidden", ".local/share/hidden", ".config/other", "plain"] {
+            fs::write(home.join(file), SECRET).expect("written");
+        }
+        if user == User::Nobody {
+            for path in [".config", ".config/deep", ".local", ".local/share", ".cache", ".cache/x"]
+            {
+                std::os::unix::fs::chown(home.join(path), Some(65_534), None).expect("given");
+            }
+        }
+        let hide = [".config/deep/er", ".local/share/hidden"].map(|name| json!(home.join(name)));
+        let scene =
+            scene.with("hide", hide.to_vec()).variable("HOME", home.to_str().expect("text"));
+        let text = scene.play().text();
+        assert_eq!(
+            text, ".config/deep:\ner\nplain\n\n.config/deep/er:\n.config\n.local\n",
+            "{user:?}"
+        );
+    }
+}
+
 #[test]
 fn shown_paths_win() {
     for user in users() {

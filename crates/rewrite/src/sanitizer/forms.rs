@@ -5,7 +5,11 @@ use std::{iter::successors, ops::Range, sync::Arc};
 use data_encoding::{BASE64, HEXLOWER};
 use zeroize::Zeroizing;
 
-use super::{FoundAs, view};
+use super::{
+    FoundAs,
+    screen::{MIN_EXACT, of_pattern},
+    view,
+};
 use crate::encodings::{Alphabet, Echo, MIN_ECHO, Shared, echoes, lines, middles};
 
 /// Parts of a value with fewer bytes are left out.
@@ -168,10 +172,11 @@ fn disguised(value: &[u8]) -> Vec<Form> {
 
 /// As UTF-16, the lower byte of each unit first and last; what is no text, with two bytes for each.
 fn wide(value: &[u8]) -> [Zeroizing<Vec<u8>>; 2] {
-    let units: Zeroizing<Vec<u16>> = Zeroizing::new(match std::str::from_utf8(value) {
-        Ok(text) => text.encode_utf16().collect(),
-        Err(_) => value.iter().map(|byte| u16::from(*byte)).collect(),
-    });
+    let mut units = Zeroizing::new(Vec::with_capacity(value.len()));
+    match std::str::from_utf8(value) {
+        Ok(text) => units.extend(text.encode_utf16()),
+        Err(_) => units.extend(value.iter().map(|byte| u16::from(*byte))),
+    }
     [
         Zeroizing::new(units.iter().flat_map(|unit| unit.to_le_bytes()).collect()),
         Zeroizing::new(units.iter().flat_map(|unit| unit.to_be_bytes()).collect()),
@@ -180,8 +185,15 @@ fn wide(value: &[u8]) -> [Zeroizing<Vec<u8>>; 2] {
 
 /// Bytes beyond ASCII, each taken for a character of Latin-1 and written as UTF-8.
 fn taken_for_latin(value: &[u8]) -> Option<Form> {
-    let text: String = value.iter().map(|byte| char::from(*byte)).collect();
-    (!value.is_ascii()).then(|| form(text.into_bytes(), FoundAs::Plain))
+    if value.is_ascii() {
+        return None;
+    }
+    // Room for all of it, so that growing leaves no copies behind.
+    let mut text = Zeroizing::new(Vec::with_capacity(value.len() * 2));
+    for byte in value {
+        text.extend_from_slice(char::from(*byte).encode_utf8(&mut [0; 2]).as_bytes());
+    }
+    Some(whole(text, FoundAs::Plain, Shared::default()))
 }
 
 /// Three fifths of a value in a row, wherever in it (13.2 has its beginning and its end): the pieces of which any such part
@@ -191,18 +203,30 @@ fn parts(value: &[u8]) -> Vec<Form> {
     if least >= value.len() {
         return Vec::new();
     }
-    let length = (value.len() * 2 / 5).clamp(MIN_PART, MAX_PIECE);
-    let of = Arc::new(Large { value: Zeroizing::new(value.to_vec()), least });
-    // The last part that begins before a piece, and every one that begins behind it, has the next one whole.
-    let (slack, ends_at) = (least - length, value.len() - least);
-    let places = successors(Some(slack), |at| (*at < ends_at).then(|| at + slack + 1));
-    let piece = |at: usize| {
-        let at = at.min(value.len() - length);
-        let text = Zeroizing::new(value[at..at + length].to_vec());
-        let part = Part::Piece { at, of: Arc::clone(&of) };
-        Form { text, kind: FoundAs::Plain, part, shared: Shared::default() }
+    let shortest = (value.len() * 2 / 5).clamp(MIN_PART, MAX_PIECE);
+    // One of punctuation would have everything looked at for its sake.
+    let can_be_screened = |length: &usize| {
+        let mut pieces = pieces(value.len(), least, *length);
+        pieces.all(|piece| of_pattern(&value[piece]).len() >= MIN_EXACT)
     };
-    places.map(piece).collect()
+    let mut lengths = shortest..=least.min(shortest * 2);
+    let length = lengths.find(can_be_screened).unwrap_or(shortest);
+    let of = Arc::new(Large { value: Zeroizing::new(value.to_vec()), least });
+    let piece = |piece: Range<usize>| Form {
+        text: Zeroizing::new(value[piece.clone()].to_vec()),
+        kind: FoundAs::Plain,
+        part: Part::Piece { at: piece.start, of: Arc::clone(&of) },
+        shared: Shared::default(),
+    };
+    pieces(value.len(), least, length).map(piece).collect()
+}
+
+/// Pieces of so many bytes, of which any part of a value that has `least` or more has one whole.
+fn pieces(size: usize, least: usize, length: usize) -> impl Iterator<Item = Range<usize>> {
+    // The last part that begins before a piece, and every one that begins behind it, has the next one whole.
+    let (slack, ends_at) = (least - length, size - least);
+    let places = successors(Some(slack), move |at| (*at < ends_at).then(|| at + slack + 1));
+    places.map(move |at| at.min(size - length)).map(move |at| at..at + length)
 }
 
 /// What a part of a value may come to with the rest beside it, in the text as it stands or escaped.
@@ -232,8 +256,8 @@ pub(super) fn folded(value: &[u8]) -> Vec<Form> {
     let cases = other_cases(value);
     for text in [value].into_iter().chain(cases.iter().map(|text| text.as_slice())) {
         // With something between its characters, an `x` has no escape before it.
-        for text in [view::remains(text)[1].clone(), view::remains(&spread(text, b"-"))[1].clone()]
-        {
+        let between = Zeroizing::new(spread(text, b"-"));
+        for [_, text] in [view::remains(text), view::remains(&between)] {
             if text.len() >= MIN_FOLDED {
                 all.push(whole(text, FoundAs::Plain, Shared::default()));
             }

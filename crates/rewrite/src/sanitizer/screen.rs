@@ -25,7 +25,7 @@ use super::{
 use crate::patterns::{Bitmap, PatternSet, first_word, word};
 
 /// Patterns of the text as it stands that leave less are looked for in all of it: they'd be suspected everywhere.
-const MIN_EXACT: usize = 6;
+pub(super) const MIN_EXACT: usize = 6;
 /// A pattern of a view that leaves less can't be screened for.
 const MIN_THINNED: usize = 4;
 /// How many bytes of a text have a mark.
@@ -300,7 +300,7 @@ fn may_begin(byte: u8) -> bool {
 }
 
 /// What is left of a pattern.
-fn of_pattern(pattern: &[u8]) -> Zeroizing<Vec<u8>> {
+pub(super) fn of_pattern(pattern: &[u8]) -> Zeroizing<Vec<u8>> {
     let mut residue = Zeroizing::new(Vec::with_capacity(pattern.len()));
     residue.extend(residues_of(pattern));
     residue

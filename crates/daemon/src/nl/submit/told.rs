@@ -120,11 +120,12 @@ impl Unread {
     }
 }
 
-/// The type that an object names as its own, or its word for it, shortened, where that is none.
+/// The type that an object names as its own, or its word for it where that is none.
 pub(super) fn kind_of(action: &Value) -> (Option<ActionType>, Option<Box<SafeText>>) {
     let Some(said) = action.get("type").and_then(Value::as_str) else { return (None, None) };
     let kind = said.parse().ok().filter(|kind| *kind != ActionType::Egress);
-    let unknown = kind.is_none().then(|| Box::new(SafeText::default().as_they_wrote(said)));
+    // Whole: what is taken out of it may be longer than what is kept.
+    let unknown = kind.is_none().then(|| Box::new(SafeText::default().as_they_wrote_in_full(said)));
     (kind, unknown)
 }
 

@@ -36,6 +36,8 @@ enum Operation {
     Own(u32),
     /// Brought back, from the copy.
     Show(Kind, OwnedFd),
+    /// It keeps its name: moved aside, it would show what was covered in it to the next jail.
+    Pin,
 }
 
 /// Decided, not yet done.
@@ -77,7 +79,23 @@ impl Covers {
                 None => covers.show(path, ground.read_only)?,
             }
         }
+        let home = ground.home.as_ref().filter(|_| !ground.read_only);
+        if let Some(home) = home.and_then(|home| Path::new(home).canonicalize().ok()) {
+            covers.pin_below(&home);
+        }
         Ok(covers)
+    }
+
+    /// Pins the folders of the home in which something is covered: only what is a mount itself can't be renamed.
+    fn pin_below(&mut self, home: &Path) {
+        let covered =
+            self.0.iter().filter(|(_, operation)| matches!(operation, Operation::Hide(_)));
+        let folders = covered.flat_map(|(path, _)| path.ancestors().skip(1));
+        let in_home = folders.filter(|folder| folder.starts_with(home) && *folder != home);
+        let pinned: BTreeSet<PathBuf> = in_home.map(Path::to_owned).collect();
+        for folder in pinned {
+            self.0.entry(folder).or_insert(Operation::Pin);
+        }
     }
 
     /// In a jail that can't change the host's files, what is shown is the exception.
@@ -99,7 +117,9 @@ impl Covers {
         match above.find_map(|above| self.0.get(above)) {
             Some(Operation::Show(..)) => false,
             Some(Operation::Hide(_) | Operation::Own(_)) => true,
-            None => REPLACED.iter().chain(KERNEL).any(|replaced| path.starts_with(replaced)),
+            Some(Operation::Pin) | None => {
+                REPLACED.iter().chain(KERNEL).any(|replaced| path.starts_with(replaced))
+            }
         }
     }
 
@@ -115,6 +135,10 @@ impl Covers {
         for (number, (path, operation)) in operations.iter().enumerate() {
             let mut shown = shown_below(path, &operations).peekable();
             let source = match operation {
+                Operation::Pin => {
+                    placed.steps.push((path.clone(), Deed::Pin));
+                    continue;
+                }
                 Operation::Show(..) => continue,
                 Operation::Own(mode) => area.private_directory(*mode)?,
                 Operation::Hide(Kind::File) => stand_in(area, path)?,
@@ -139,6 +163,7 @@ impl Covers {
 
 enum Deed {
     Cover(PathBuf),
+    Pin,
     Attach(Kind, OwnedFd),
 }
 
@@ -154,6 +179,9 @@ impl Placed {
             match deed {
                 Deed::Cover(source) => bind(&source, &path)
                     .during(Step::Hide, || format!("cover {}", path.display()))?,
+                Deed::Pin => clone_tree(&path)
+                    .and_then(|tree| attach(&tree, &path))
+                    .during(Step::Hide, || format!("pin {}", path.display()))?,
                 Deed::Attach(kind, tree) => attach_shown(&path, kind, &tree)
                     .during(Step::Hide, || format!("bring {} back", path.display()))?,
             }
