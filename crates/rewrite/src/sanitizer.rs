@@ -12,7 +12,7 @@ mod packed;
 mod screen;
 mod view;
 
-use std::{borrow::Cow, ops::Range};
+use std::{borrow::Cow, iter, ops::Range};
 
 use zeroize::Zeroizing;
 
@@ -102,29 +102,32 @@ impl Sanitizer {
     }
 
     fn of<'a>(values: impl IntoIterator<Item = &'a [u8]>, in_parts: bool) -> Self {
-        let values: Vec<_> =
-            values.into_iter().map(|value| Zeroizing::new(value.to_vec())).collect();
+        let values: Vec<(usize, Zeroizing<Vec<u8>>)> = values
+            .into_iter()
+            .enumerate()
+            .flat_map(|(at, value)| readings(value).map(move |text| (at, text)))
+            .collect();
         let of = |list: fn(&[u8]) -> Vec<Form>| {
-            let long = values.iter().enumerate().filter(|(_, value)| value.len() >= MIN_SANITIZED);
+            let long = values.iter().filter(|(_, value)| value.len() >= MIN_SANITIZED);
             let all =
-                long.flat_map(|(at, value)| list(value).into_iter().map(move |form| (form, at)));
+                long.flat_map(|(at, value)| list(value).into_iter().map(move |form| (form, *at)));
             let is_whole = |form: &Form| matches!(form.part, Part::Whole);
             all.filter(|(form, _)| in_parts || is_whole(form)).collect::<Vec<_>>()
         };
         let (exact, bare) = (of(forms::exact), of(forms::bare));
         let (folded, plain) = (of(forms::folded), of(forms::plain));
         let lengths = texts(&exact).chain(texts(&bare)).chain(texts(&folded)).map(<[u8]>::len);
-        let longest = lengths.chain(values.iter().map(|value| value.len())).max().unwrap_or(0);
+        let longest = lengths.chain(values.iter().map(|(_, value)| value.len())).max().unwrap_or(0);
         let screen = Screen::new(texts(&exact), texts(&bare).chain(texts(&folded)), longest);
         let in_parts = values.iter().filter(|_| in_parts);
-        let stretched: Vec<_> = in_parts.map(|value| forms::stretched(value)).collect();
+        let stretched: Vec<_> = in_parts.map(|(_, value)| forms::stretched(value)).collect();
         let matches = texts(&plain).chain(stretched.iter().map(|text| text.as_slice()));
         let matches: Vec<&[u8]> = matches.collect();
         let shortest = texts(&plain).map(<[u8]>::len).min().unwrap_or(0);
         let seams = screen.is_some().then(|| Seams::new(texts(&bare).chain(texts(&folded))));
         let escapes = Some(EscapeScreen::new(&matches, shortest, seams));
         let longest_value =
-            values.iter().map(|value| forms::joined(value).len()).max().unwrap_or(0);
+            values.iter().map(|(_, value)| forms::joined(value).len()).max().unwrap_or(0);
         let [exact, bare, folded, plain] = [exact, bare, folded, plain].map(Patterns::new);
         Self { longest_value, screen, escapes, exact, bare, folded, plain }
     }
@@ -356,6 +359,16 @@ fn search(view: &View<'_>, patterns: &Patterns, label: Option<FoundAs>, found: &
             found.push(Finding { range: view.original(range), value: sought.value, form });
         }
     }
+}
+
+/// A value, and what it says where there are escapes in it: a key in a JSON file is printed without them.
+fn readings(value: &[u8]) -> impl Iterator<Item = Zeroizing<Vec<u8>>> {
+    let undone = [Escaping::Text, Escaping::Percent].into_iter().filter_map(|escaping| {
+        let mut room = Room::default();
+        escaping.undone(value, &mut room).map(|view| Zeroizing::new(view.bytes().to_vec()))
+    });
+    let undone: Vec<_> = undone.collect();
+    iter::once(Zeroizing::new(value.to_vec())).chain(undone)
 }
 
 impl Sought {

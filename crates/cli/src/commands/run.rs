@@ -235,7 +235,7 @@ async fn open_session(
         .await
 }
 
-/// Warns of each secret that was named for the run and has no variable, so the command can't find its placeholder.
+/// Warns of each secret that was named for the run, or is declared by the project, and has no variable, so the command can't find its placeholder.
 fn warn_of_unnamed(ui: &Ui, session: &SessionHandle) {
     for path in &session.environment().unnamed {
         let next = if ci::is_on() {

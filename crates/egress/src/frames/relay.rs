@@ -20,7 +20,7 @@ use crate::{passage::Change, refusal, swap::MAX_WHOLE as PIECE};
 const READ: usize = 16 << 10;
 /// Policy violation (RFC 6455, section 7.4.1).
 const POLICY: u16 = 1008;
-/// Going away: another connection may go on (the same).
+/// Going away: another connection may go on (RFC 6455, section 7.4.1).
 const GOING_AWAY: u16 = 1001;
 /// How long a Close may wait for a peer that doesn't read.
 const FAREWELL: Duration = Duration::from_secs(1);

@@ -349,6 +349,19 @@ fn a_value_of_punctuation_and_one_with_an_escape_in_it_are_found() {
 }
 
 #[test]
+fn a_value_with_escapes_in_it_is_found_without_them() {
+    let key = "-----BEGIN PRIVATE KEY-----\nMIIEowIBAAKCAQEA7bq1ZqkVtQe0xT3w\nq9Xk2LmZ7vRb4TnWp0Ys8Qc5Hd1Js6F\n-----END PRIVATE KEY-----\n";
+    let escaped = key.replace('\n', "\\n");
+    let value =
+        format!("{{\n  \"type\": \"service_account\",\n  \"private_key\": \"{escaped}\"\n}}");
+    let left = without(value.as_bytes(), format!("<{key}>").as_bytes());
+    assert!(left.len() < 5, "{}", String::from_utf8_lossy(&left));
+    let url = "https://svc:p%40ss%2Fw0rd%21Zq%24x%23Y9%26k@host.test/%7Eme";
+    let read = "https://svc:p@ss/w0rd!Zq$x#Y9&k@host.test/~me";
+    assert_eq!(without(url.as_bytes(), format!("<{read}>").as_bytes()), b"<\x01>");
+}
+
+#[test]
 fn utf_16_of_any_text_and_bytes_that_were_taken_for_latin_are_found() {
     let value = "пароль-ключ-日本-0123😀";
     let wide: Vec<u8> = value.encode_utf16().flat_map(u16::to_le_bytes).collect();

@@ -24,8 +24,8 @@ struct Mark {
 
 /// How far apart the marks are, in bytes of the text.
 const STRIDE: usize = 64;
-/// The longest parameters of a control sequence that is left out: a colour of 24 bits has as many bytes.
-const MAX_PARAMETERS: usize = 16;
+/// The longest parameters of a control sequence that is left out: two colours of 24 bits and a style have fewer bytes.
+const MAX_PARAMETERS: usize = 48;
 
 /// A way of leaving bytes out of a text.
 #[derive(Clone, Copy, PartialEq, Eq)]
