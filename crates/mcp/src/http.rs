@@ -170,7 +170,7 @@ async fn answer(
     if !credential.is_shown(request.headers()) {
         return refusal(StatusCode::UNAUTHORIZED, "the bearer credential is missing or wrong");
     }
-    seat.is_known();
+    seat.note_known();
     let under_way = seat.begin();
     let answer = answer_known(request, endpoint).await;
     answer.map(|body| Lasting { body, _under_way: under_way }.boxed())

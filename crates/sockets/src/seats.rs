@@ -133,12 +133,12 @@ impl Seat {
     }
 
     /// Notes that a credential was shown.
-    pub fn is_known(&self) {
+    pub fn note_known(&self) {
         self.standing.fetch_max(Standing::Known as u8, Ordering::Relaxed);
     }
 
     /// Notes that the operator is at this connection.
-    pub fn is_operators(&self) {
+    pub fn note_operator(&self) {
         self.standing.fetch_max(Standing::Operator as u8, Ordering::Relaxed);
     }
 
@@ -171,7 +171,7 @@ mod tests {
     fn who_only_sits_there_gives_way_oldest_first() {
         let seats = Seats::of(MOST);
         let mut taken: Vec<_> = (0..MOST).map(|_| seats.take(None).unwrap()).collect();
-        taken[0].seat().is_operators();
+        taken[0].seat().note_operator();
         let judged = taken[1].seat().begin();
         let new = seats.take(None).unwrap();
         let left = |taken: &Taken| taken.wanted().now_or_never().is_some();
@@ -188,18 +188,18 @@ mod tests {
     fn who_is_known_gives_way_after_those_who_are_nobody_and_never_at_work() {
         let seats = Seats::of(MOST);
         let taken: Vec<_> = (0..MOST).map(|_| seats.take(None).unwrap()).collect();
-        taken[..MOST - 1].iter().for_each(|taken| taken.seat().is_known());
+        taken[..MOST - 1].iter().for_each(|taken| taken.seat().note_known());
         let (first, second) = (taken[0].seat().begin(), taken[0].seat().begin());
         let left = |at: usize| taken[at].wanted().now_or_never().is_some();
         let nobody = seats.take(None).unwrap();
         assert!(left(MOST - 1), "the youngest, who showed nothing");
-        nobody.seat().is_known();
+        nobody.seat().note_known();
         drop(first);
         let _one = seats.take(None).unwrap();
         assert!(!left(0) && left(1), "the oldest has a message under way still");
         drop(second);
         let _work = taken[2].seat().begin();
-        nobody.seat().is_operators();
+        nobody.seat().note_operator();
         assert!(!left(0));
         drop(taken);
         assert!(nobody.seat().left().now_or_never().is_none());
@@ -232,7 +232,7 @@ mod tests {
         let seats = Seats::of(MOST);
         let taken: Vec<_> = (0..MOST).map(|_| seats.take(None).unwrap()).collect();
         for taken in &taken {
-            taken.seat().is_operators();
+            taken.seat().note_operator();
         }
         assert!(seats.take(None).is_none());
     }

@@ -165,7 +165,7 @@ impl Conversation {
         drop(shown);
         let aid = self.service.handshake(&presented).await?;
         self.presented = Some(presented);
-        self.seat.is_known();
+        self.seat.note_known();
         Ok(aid)
     }
 

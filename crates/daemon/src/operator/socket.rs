@@ -155,7 +155,7 @@ impl Conversation<'_> {
             };
             // What came is of who has the vault's key.
             let since = *proven.get_or_insert_with(|| {
-                self.seat.is_operators();
+                self.seat.note_operator();
                 Moment::now()
             });
             let under_way = self.seat.begin();

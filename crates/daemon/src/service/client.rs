@@ -276,8 +276,8 @@ mod tests {
     #[test]
     fn an_older_brokers_offer_is_taken() {
         let offer: SessionOffer = serde_json::from_value(json!({
-            "id": "s-1", "variables": [], "trust_pem": "", "socket": "/s", "agent_socket": "/a",
-            "proxy_url": "", "conceal": [], "remove": [],
+            "id": "s-1", "socket": "/s", "agent_socket": "/a", "proxy_url": "",
+            "environment": { "variables": [], "trust_pem": "", "conceal": [], "remove": [] },
         }))
         .unwrap();
         assert_eq!(

@@ -143,7 +143,6 @@ pub struct SessionOffer {
     /// The session's name.
     pub id: String,
     /// What its command is started with.
-    #[serde(flatten)]
     pub environment: SessionEnvironment,
     /// Where connections with a preamble go.
     pub socket: PathBuf,

@@ -65,7 +65,7 @@ impl FromRequestParts<Arc<Web>> for Guest {
         let visit = visit.ok_or(Failure::NoVisit)?;
         if visit.is_proven() {
             if let Some(seat) = seat(parts) {
-                seat.is_operators();
+                seat.note_operator();
             }
             if !parts.headers.contains_key(BY_SCRIPT) {
                 visit.act();

@@ -88,7 +88,7 @@ fn a_stranger_of_the_same_account_gets_no_value_and_no_say() {
     wait_until("all are logged", || world.log_of("operator_required").len() == 6);
     let mut socket = Stranger::at(&world, run.join("agent.sock"));
     let open = json!({ "call": "open_session", "wanted": "all", "inherited": [] });
-    assert!(socket.call(&open)["variables"][0]["placeholder"].is_string());
+    assert!(socket.call(&open)["environment"]["variables"][0]["placeholder"].is_string());
     let early = json!({ "call": "secrets", "manifest": null, "ask": { "ask": "status" } });
     assert_eq!(socket.call(&early)["code"], json!("bad_request"));
     let forged = json!({ "session": agent_session(&world), "seal": "00" });
