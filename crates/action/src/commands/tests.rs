@@ -132,7 +132,7 @@ fn a_rendered_file_does_not_grow_without_bound() {
         render(&work, &materials(&vec![b'x'; 128 << 10]), std::time::Duration::ZERO)
     };
     assert!(rendered(128).is_ok());
-    assert_eq!(rendered(129).err().unwrap().code(), Code::RenderedFull);
+    assert_eq!(rendered(129).err().unwrap().code(), Code::OutputTooLarge);
 }
 
 /// A shelf with one file, rendered where `host` may be reached, under one permission.
