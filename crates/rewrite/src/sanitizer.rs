@@ -119,10 +119,8 @@ impl Sanitizer {
         let lengths = texts(&exact).chain(texts(&bare)).chain(texts(&folded)).map(<[u8]>::len);
         let longest = lengths.chain(values.iter().map(|(_, value)| value.len())).max().unwrap_or(0);
         let screen = Screen::new(texts(&exact), texts(&bare).chain(texts(&folded)), longest);
-        let in_parts = values.iter().filter(|_| in_parts);
-        let stretched: Vec<_> = in_parts.map(|(_, value)| forms::stretched(value)).collect();
-        let matches = texts(&plain).chain(stretched.iter().map(|text| text.as_slice()));
-        let matches: Vec<&[u8]> = matches.collect();
+        // Among them the value as a whole, which a part may stretch to.
+        let matches: Vec<&[u8]> = texts(&plain).collect();
         let shortest = texts(&plain).map(<[u8]>::len).min().unwrap_or(0);
         let seams = screen.is_some().then(|| Seams::new(texts(&bare).chain(texts(&folded))));
         let escapes = Some(EscapeScreen::new(&matches, shortest, seams));

@@ -229,11 +229,6 @@ fn pieces(size: usize, least: usize, length: usize) -> impl Iterator<Item = Rang
     places.map(move |at| at.min(size - length)).map(move |at| at..at + length)
 }
 
-/// What a part of a value may come to with the rest beside it, in the text as it stands or escaped.
-pub(super) fn stretched(value: &[u8]) -> Zeroizing<Vec<u8>> {
-    Zeroizing::new(value.trim_ascii_end().to_vec())
-}
-
 /// In the bare text in lower case and without what separates hex digits and what quotes.
 pub(super) fn folded(value: &[u8]) -> Vec<Form> {
     let value = value.trim_ascii_end();
