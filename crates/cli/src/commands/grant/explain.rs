@@ -53,9 +53,14 @@ pub(super) async fn run(ui: &Ui, args: GrantExplainArgs) -> Result<ExitCode, Err
         source_ip: args.ip,
         approved: false,
     };
-    let named = named_by_its_grants(&grants.explain(&asked).await?);
-    let granted: Vec<Secret> =
-        secrets.iter().filter(|secret| named.contains(&secret.path)).cloned().collect();
+    // Every grant against every secret: only where a reference is to be resolved.
+    let granted: Vec<Secret> = if args.secrets.iter().all(|text| path_of(text, &secrets).is_some())
+    {
+        Vec::new()
+    } else {
+        let named = named_by_its_grants(&grants.explain(&asked).await?);
+        secrets.iter().filter(|secret| named.contains(&secret.path)).cloned().collect()
+    };
     let meant = |text: &String| meant(text, &vault, &granted, &secrets);
     let paths = args.secrets.iter().map(meant).collect::<Result<Vec<_>, _>>()?;
     let subjects: Vec<Subject> = paths.iter().map(subject).collect();
@@ -104,6 +109,11 @@ fn named_by_its_grants(said: &[Explained]) -> BTreeSet<SecretPath> {
     said.iter().filter(is_named).map(|one| one.subject.path().clone()).collect()
 }
 
+/// The secret whose path this is.
+fn path_of(text: &str, all: &[Secret]) -> Option<SecretPath> {
+    SecretPath::parse(text).ok().filter(|path| all.iter().any(|one| one.path == *path))
+}
+
 /// The secret that is meant: as the agent's own actions would mean it, and where that is nothing, among all.
 fn meant(
     text: &str,
@@ -111,10 +121,10 @@ fn meant(
     granted: &[Secret],
     all: &[Secret],
 ) -> Result<SecretPath, Error> {
-    let in_full = SecretPath::parse(text).ok();
-    if let Some(path) = in_full.as_ref().filter(|path| all.iter().any(|one| one.path == **path)) {
-        return Ok(path.clone());
+    if let Some(path) = path_of(text, all) {
+        return Ok(path);
     }
+    let in_full = SecretPath::parse(text).ok();
     let template = if text.starts_with("{{") { text.into() } else { format!("{{{{nl:{text}}}}}") };
     let action = Action::from_json(json!({ "type": "exec", "template": template }));
     let action = action.map_err(|error| {
