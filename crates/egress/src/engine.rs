@@ -181,6 +181,13 @@ impl Engine {
         }
     }
 
+    /// Refuses all that a session sends for this reason, and cuts what it has open, until it is held no more.
+    pub fn hold(&self, id: &str, why: Option<Code>) {
+        if let Some(session) = self.session(id) {
+            session.hold(why);
+        }
+    }
+
     /// Gives a session these secrets in place of those that it has. Requests that begin from here
     /// on go by them; what is under way toward the hosts of a secret that is gone is cut.
     pub fn replace_secrets(&self, session: &Session, secrets: &[SessionSecret]) {
@@ -362,9 +369,8 @@ impl Engine {
         self.roots.load_full()
     }
 
-    /// Whether a connection to `authority` may be opened. Zones come later, with the addresses.
+    /// Whether an open session may connect to `authority`. Zones come later, with the addresses.
     pub(crate) fn check(&self, session: &Session, authority: &Authority) -> Result<(), Error> {
-        session.check_open()?;
         if session.table().is_in(authority.host.to_string().as_bytes()) {
             let detail = "a placeholder stands in the name of the host".into();
             return Err(Error::with(Code::LocationNotAllowed, detail));

@@ -81,7 +81,9 @@ impl Secrets {
 pub(crate) struct Life {
     /// Why everything is refused, once it has ended.
     ended: Option<Code>,
-    /// Counts what may end things that are open: its end, other secrets, another reach.
+    /// Why everything is refused for the time being.
+    held: Option<Code>,
+    /// Counts what may end things that are open: its end, a hold, other secrets, another reach.
     pub(crate) version: u64,
 }
 
@@ -160,7 +162,8 @@ impl Session {
     }
 
     pub(crate) fn check_open(&self) -> Result<(), Error> {
-        self.life.borrow().ended.map_or(Ok(()), |why| Err(why.into()))
+        let life = *self.life.borrow();
+        life.ended.or(life.held).map_or(Ok(()), |why| Err(why.into()))
     }
 
     /// Resolves when the session has ended.
@@ -171,7 +174,22 @@ impl Session {
 
     /// Ends it; `why` is what is told of it from here on.
     pub(crate) fn end(&self, why: Code) {
-        self.life.send_modify(|life| *life = Life { ended: Some(why), version: life.version + 1 });
+        self.life.send_modify(|life| {
+            life.ended = Some(why);
+            life.version += 1;
+        });
+    }
+
+    /// Refuses everything for this reason until it is held no more; what is open is cut.
+    pub(crate) fn hold(&self, why: Option<Code>) {
+        self.life.send_if_modified(|life| {
+            let changes = life.held != why;
+            if changes {
+                life.held = why;
+                life.version += 1;
+            }
+            changes
+        });
     }
 
     /// Something changed by which open connections have to be judged again.

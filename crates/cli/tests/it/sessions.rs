@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::{
     invocation::KEYLESS,
     mcp::{Agent, USE, approve, gated, pending, unlock, unlocked},
-    world::{ALLOWED, TOKEN, World, wait_until},
+    world::{ALLOWED, TOKEN, VARIABLE, World, wait_until},
 };
 
 fn open(world: &World) -> Vec<serde_json::Value> {
@@ -65,6 +65,44 @@ fn a_command_that_outlives_its_session_is_told() {
     let seen = run(r#""$0" lock"#);
     seen.ok();
     assert!(seen.errors().contains("the session was over before"), "{}", seen.errors());
+}
+
+/// NL-1.5: whom the operator suspends uses nothing, by whichever door; activated, its command goes on.
+#[test]
+fn what_a_suspended_agents_command_has_open_is_cut() {
+    let mut world = World::with_token();
+    let origin = world.origin(ALLOWED);
+    world.write_config();
+    world.keyless(&["unlock"]).run().ok();
+    let script = format!(
+        "ask() {{ curl -sSi -m 20 -H \"x-key: ${VARIABLE}\" https://api.allowed.test/ | tr -d '\\r'; }}
+        curl -sSN -m 20 -o /dev/null -H \"x-key: ${VARIABLE}\" 'https://api.allowed.test/drip?n=1000000&chunk=1&ms=5'
+        echo \"stream: $?\"
+        ask | grep -i refused
+        until ask | grep '^HTTP/.* 200'; do sleep 0.1; done"
+    );
+    let agents = |world: &World| {
+        let listed = world.keyless(&["agent", "list", "--json"]).run().data();
+        let agents = listed["agents"].as_array().unwrap().iter();
+        let runs = agents.filter(|one| one["agent_uri"].as_str().unwrap().contains("/run/"));
+        let ids: Vec<String> =
+            runs.map(|one| one["instance_id"].as_str().unwrap().to_owned()).collect();
+        ids
+    };
+    // By a broker for all, then by one for this run alone.
+    for is_own in [false, true] {
+        origin.clear();
+        let run = world.keyless(&["run", "--", "sh", "-c", &script]);
+        let mut run = if is_own { run } else { run.without_passphrase() }.start();
+        wait_until("it streams", || !origin.requests().is_empty());
+        let [instance] = &agents(&world)[..] else { panic!("{:?}", agents(&world)) };
+        world.keyless(&["agent", "suspend", instance]).run().ok();
+        assert_ne!(run.line(), "stream: 0");
+        assert_eq!(run.line().to_lowercase(), "x-keyless-refused: agent_suspended");
+        world.keyless(&["agent", "activate", instance]).run().ok();
+        assert!(run.line().contains("200"));
+        assert!(run.wait().success());
+    }
 }
 
 /// A run that opened the store by itself is under the operator's commands all the same.

@@ -31,15 +31,21 @@ const LOOKS_AT_WORK: u32 = 10;
 /// How soon it is looked again whether what was ended is over.
 const SOON: Duration = Duration::from_millis(10);
 
-/// Ends what agents have under way that the operator, or another broker of the store, has revoked or suspended, and
-/// forgets what they have had.
+/// Ends what agents have under way that the operator, or another broker of the store, has revoked or suspended, stops what
+/// their sessions send, and forgets what they have had.
 pub(crate) async fn end_unfit(service: Arc<NlService>) {
     for look in (0..LOOKS_AT_WORK).cycle() {
         tokio::time::sleep(LOOK).await;
         let busy = service.present.busy();
         let known = if look == 0 { service.with_sessions() } else { Vec::new() };
+        service.hold_unfit().await;
         service.dismiss_unfit(busy.into_iter().chain(known)).await;
     }
+}
+
+/// Whether an agent may send nothing either: somebody has stopped it, which the end of its time alone is not.
+fn is_stopped(why: Code) -> bool {
+    matches!(why, Code::AgentRevoked | Code::AgentSuspended)
 }
 
 /// How agents are revoked.
@@ -57,6 +63,17 @@ impl NlService {
     /// The agents that have done something here.
     fn with_sessions(&self) -> Vec<InstanceId> {
         self.sessions.lock().keys().cloned().collect()
+    }
+
+    /// Refuses what a session sends, and cuts what it has open, while the agent that it is may not act.
+    async fn hold_unfit(&self) {
+        for (instance, session) in self.present.sessions() {
+            // As below.
+            let Ok(aid) = self.agents.show(&instance).await else { continue };
+            let unfit = self.agents.in_force(&aid, Timestamp::now()).await.err();
+            let why = unfit.map(|error| error.code()).filter(|why| is_stopped(*why));
+            self.broker.engine().hold(&session, why);
+        }
     }
 
     pub(super) async fn dismiss_unfit(&self, agents: impl IntoIterator<Item = InstanceId>) {
@@ -113,6 +130,11 @@ impl NlService {
 
     /// Ends what an agent has under way, for good unless it is suspended; gives the number of its actions.
     pub(super) fn dismiss(&self, instance: &InstanceId, why: Code) -> usize {
+        if is_stopped(why)
+            && let Some(session) = self.present.session_of(instance)
+        {
+            self.broker.engine().hold(&session, Some(why));
+        }
         match why {
             Code::AgentSuspended => self.present.interrupt(instance, why),
             _ => self.present.end(instance, why),
@@ -168,8 +190,8 @@ impl NlService {
         let mut sessions = self.sessions.lock();
         if let Some(why) = ends.ended() {
             // Of this one nothing has begun.
-            let is_stopped = why == Code::ActionInterrupted;
-            return Err(if is_stopped { Code::SessionEnded } else { why }.into());
+            let broker_ends = why == Code::ActionInterrupted;
+            return Err(if broker_ends { Code::SessionEnded } else { why }.into());
         }
         if caller.acting.is_some() {
             return Ok(Acting { session: open()?, ends });

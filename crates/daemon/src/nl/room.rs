@@ -174,6 +174,15 @@ impl Present {
         self.here.lock().get(agent)?.session.clone()
     }
 
+    /// The sessions, each with the agent that it is.
+    pub(super) fn sessions(&self) -> Vec<(InstanceId, String)> {
+        let here = self.here.lock();
+        let sessions = here.iter().filter_map(|(agent, one)| {
+            one.session.as_ref().map(|session| (agent.clone(), session.clone()))
+        });
+        sessions.collect()
+    }
+
     /// Ends all that is under way of an agent.
     pub(super) fn end(&self, agent: &InstanceId, why: Code) {
         let mut here = self.here.lock();

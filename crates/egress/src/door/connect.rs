@@ -126,6 +126,7 @@ async fn prepare(
     subject.authority = Some(authority.clone());
     // Held while the destination is looked up and dialled. What is intercepted begins with each request anew.
     let flight = engine.begin()?;
+    session.check_open()?;
     engine.check(session, &authority)?;
     if !engine.intercepts(session, &authority.host) {
         session.quota().spend_request()?;

@@ -51,7 +51,11 @@ pub(super) async fn serve_name(
     authority: Authority,
     place: &Place,
 ) {
+    let intercepted = engine.intercepts(session, &authority.host);
     let begun = engine.begin().and_then(|flight| {
+        if !intercepted {
+            session.check_open()?;
+        }
         engine.check(session, &authority)?;
         Ok(flight)
     });
@@ -60,7 +64,7 @@ pub(super) async fn serve_name(
         Err(error) => return refuse(session, stream, &authority, &error).await,
     };
     let standing = Standing::judge(engine, session, &authority).await;
-    if engine.intercepts(session, &authority.host) {
+    if intercepted {
         // Each request inside begins for itself; until one comes, no drain has to wait.
         drop(flight);
         return intercept(engine, session, stream, authority, standing, place).await;
