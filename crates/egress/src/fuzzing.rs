@@ -5,5 +5,6 @@ pub use crate::{
     database::heard,
     door::parse_startup,
     frames::relayed,
+    http2::is_head_under_way,
     swap::{body_calls, document_calls, resigned},
 };

@@ -18,6 +18,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use http_body_util::combinators::UnsyncBoxBody;
 
+pub use self::overdue::is_head_under_way;
 pub(crate) use self::{
     client::{Client, Failure},
     incoming::Incoming,

@@ -176,8 +176,17 @@ impl Overdue {
     }
 }
 
+/// Whether a head is under way after these pieces of a client's HTTP/2 connection, its preface among them.
+pub fn is_head_under_way<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> bool {
+    let mut frames = Frames::new();
+    pieces.for_each(|piece| drop(frames.feed(piece)));
+    frames.is_under_way()
+}
+
 #[cfg(test)]
 mod tests {
+    use std::iter;
+
     use super::*;
 
     fn frame(kind: u8, flags: u8, payload: &[u8]) -> Vec<u8> {
@@ -186,12 +195,8 @@ mod tests {
     }
 
     fn after(pieces: &[&[u8]]) -> bool {
-        let mut frames = Frames::new();
-        frames.feed(&[0; PREFACE]);
-        for piece in pieces {
-            frames.feed(piece);
-        }
-        frames.is_under_way()
+        let preface: &[u8] = &[0; PREFACE];
+        is_head_under_way(iter::once(preface).chain(pieces.iter().copied()))
     }
 
     #[test]
