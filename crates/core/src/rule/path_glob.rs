@@ -5,7 +5,7 @@
 //! of them; then no server can read a request as something that the rule does not name. Dot
 //! segments, control characters and doubly encoded bytes have no reading at all: no client needs
 //! them. Of a rule that holds something back it is enough that it could hold, for servers that don't
-//! look at capitals, too. Source: design.md, section 5; reference/egress.md, row 30 and (c) 12.
+//! look at capitals or at a segment's last dots, too. Source: design.md, section 5; reference/egress.md, row 30 and (c) 12.
 
 use std::{fmt, str::FromStr};
 
@@ -92,18 +92,20 @@ impl PathGlob {
         pattern.is_some_and(|pattern| fits(&pattern, path, u8::eq))
     }
 
-    /// Whether it holds for some server that does not look at capitals, at a slash at the end or at
-    /// the suffix of a format (`/token.json`).
+    /// Whether it holds for some server that does not look at capitals, at a slash at the end, at dots and spaces at
+    /// the end of a segment, or at the suffix of a format (`/token.json`).
     pub(super) fn could_match(&self, path: &PathReadings, number: usize) -> bool {
         let (reading, path) = &path.0[number];
         let Some(pattern) = segments(&self.0, READINGS[*reading]) else { return false };
         let pattern = without_last_slash(&pattern);
-        let path = without_last_slash(path);
+        let path: Segments = path.iter().map(|segment| without_end(segment)).collect();
+        let path = without_last_slash(&path);
         let without_suffix = path.split_last().and_then(|(last, before)| {
             let dot = last.iter().rposition(|byte| *byte == b'.')?;
             Some([before, &[last[..dot].to_vec()]].concat())
         });
-        let could = |path: &[Vec<u8>]| fits(pattern, path, u8::eq_ignore_ascii_case);
+        let pattern: Segments = pattern.iter().map(|segment| without_end(segment)).collect();
+        let could = |path: &[Vec<u8>]| fits(&pattern, path, u8::eq_ignore_ascii_case);
         could(path) || without_suffix.is_some_and(|path| could(&path))
     }
 
@@ -165,14 +167,14 @@ fn segments(path: &str, reading: Reading) -> Option<Segments> {
             b'/' => current.extend_from_slice(b"%2F"),
             b'\\' => current.extend_from_slice(b"%5C"),
             b';' if reading.parameters => in_parameters = true,
-            // `%25` before two digits of base 16 would be decoded a second time by somebody.
-            b'%' if hex(bytes).is_some() => return None,
+            // Before two digits of base 16, escaped themselves or not, it would be decoded a second time by somebody.
+            b'%' if begins_with_escape(bytes) => return None,
             byte if byte.is_ascii_control() => return None,
             byte => current.push(byte),
         }
     }
     all.push(current);
-    if all.iter().any(|segment| matches!(&segment[..], b"." | b"..")) {
+    if !all.iter().all(|segment| is_name(segment)) {
         return None;
     }
     if reading.merged {
@@ -181,6 +183,35 @@ fn segments(path: &str, reading: Reading) -> Option<Segments> {
         all.push(last);
     }
     Some(all)
+}
+
+/// Whether every server takes a segment for a name: no dots alone, with or without the spaces that Windows drops, and
+/// UTF-8, since bytes too many for a dot or a slash are one to some.
+fn is_name(segment: &[u8]) -> bool {
+    let is_dots = segment.first() == Some(&b'.') && segment.iter().all(|byte| b". ".contains(byte));
+    !is_dots && str::from_utf8(segment).is_ok()
+}
+
+/// Without the dots and spaces at its end, which Windows drops.
+fn without_end(segment: &[u8]) -> Vec<u8> {
+    let end = segment.iter().rposition(|byte| !b". ".contains(byte)).map_or(0, |last| last + 1);
+    segment[..end].to_vec()
+}
+
+/// Whether what follows a `%` reads as two digits of base 16 once its own escapes are gone.
+fn begins_with_escape(after: &[u8]) -> bool {
+    let (mut digits, mut rest) = ([0; 2], after);
+    for digit in &mut digits {
+        (*digit, rest) = match rest {
+            [b'%', escaped @ ..] => match hex(escaped) {
+                Some(byte) => (byte, &escaped[2..]),
+                None => return false,
+            },
+            [byte, rest @ ..] => (*byte, rest),
+            [] => return false,
+        };
+    }
+    hex(&digits).is_some()
 }
 
 /// Whether a pattern's segments are those of a path, where letters are the `same`.
@@ -283,6 +314,17 @@ mod tests {
             "/repos/acme/..\\other",
             "/repos/acme/%252e%252e/other",
             "/repos/acme/x%252fy",
+            "/repos/acme/%25%32%65%25%32%65/other",
+            "/repos/acme/%25%32e%25%32e/other",
+            "/repos/acme/%252%65%252%65/other",
+            "/repos/acme/..%25%32%66other",
+            "/repos/acme/x%25%2532f",
+            "/repos/acme/%c0%ae%c0%ae/other",
+            "/repos/acme/..%c0%af",
+            "/repos/acme/%e0%80%ae%e0%80%ae/other",
+            "/repos/acme/%c0%2e",
+            "/repos/acme/..%20/other",
+            "/repos/acme/...%20./other",
             "/repos/acme/%00",
             "/repos/acme/%0d%0a",
             "/repos/acme/%zz",
@@ -307,7 +349,16 @@ mod tests {
             let path = PathReadings::of(path).unwrap();
             (0..path.len()).any(|number| glob.could_match(&path, number))
         };
-        for path in ["/token", "/Token", "/token/", "/token.json", "//TOKEN/", "/token;v=1"] {
+        for path in [
+            "/token",
+            "/Token",
+            "/token/",
+            "/token.json",
+            "//TOKEN/",
+            "/token;v=1",
+            "/token.",
+            "/Token%20/",
+        ] {
             assert!(could("/token", path), "{path}");
         }
         assert!(could("/repos/acme/**", "/repos/ACME/site"));
