@@ -7,7 +7,7 @@ use std::{
 };
 
 use keyless_core::{Code, Error, SafeText};
-use keyless_vault::read_settings;
+use keyless_vault::PlainFile;
 use toml::{Table, Value};
 
 use super::{
@@ -24,6 +24,9 @@ const HEAD: &str = "\
 # keyless secret validate says what of it is there. Written by keyless setup.
 ";
 
+/// The most that a manifest which is kept has.
+const MAX_MANIFEST_BYTES: usize = 4 << 20;
+
 /// What becomes of a manifest that is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Existing {
@@ -38,21 +41,35 @@ pub enum Existing {
 pub fn write(root: &Path, scan: &Scan, existing: Existing) -> Result<PathBuf, Error> {
     let file = root.join(".keyless/secrets.toml");
     let failed = |error: &io::Error| unusable(&file, error);
-    fs::create_dir_all(root.join(".keyless")).map_err(|error| failed(&error))?;
-    if file.exists() {
+    let folder = root.join(".keyless");
+    fs::create_dir_all(&folder).map_err(|error| failed(&error))?;
+    refuse_link(&folder)?;
+    if file.symlink_metadata().is_ok() {
         if existing == Existing::Keep {
             let place = SafeText::default().as_they_wrote(&file.to_string_lossy());
             return Err(Error::with(Code::StateUnfit, place.and(" is there; --force replaces it")));
         }
+        refuse_link(&file)?;
         keep(&file).map_err(|error| failed(&error))?;
     }
     write_whole(&file, text(scan).as_bytes(), 0o644).map_err(|error| failed(&error))?;
     Ok(file)
 }
 
+/// What a link in the project leads to is nobody's manifest to copy: an agent may have put it there, toward what it can't
+/// read.
+fn refuse_link(place: &Path) -> Result<(), Error> {
+    let is_link = place.symlink_metadata().is_ok_and(|about| about.is_symlink());
+    if !is_link {
+        return Ok(());
+    }
+    let words = SafeText::default().as_they_wrote(&place.to_string_lossy());
+    Err(Error::with(Code::StateUnfit, words.and(" is a link; remove it, then set up again")))
+}
+
 /// Copies a manifest beside itself, over none that was kept before.
 fn keep(file: &Path) -> io::Result<()> {
-    let old = read_settings(file)?;
+    let old = PlainFile::open_unlinked(file)?.bytes(MAX_MANIFEST_BYTES)?;
     let mut number = 1;
     loop {
         let ending = if number == 1 { String::new() } else { format!("-{number}") };
@@ -108,6 +125,8 @@ fn proposals(scan: &Scan) -> Vec<(&Proposal, String)> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::symlink;
+
     use super::*;
 
     #[test]
@@ -127,5 +146,24 @@ mod tests {
             [kept("secrets.toml.before-2"), kept("secrets.toml.before-3")],
             [ours.clone(), ours]
         );
+    }
+
+    /// An agent can't read what is hidden from it, and can put a link to that where its operator copies.
+    #[test]
+    fn what_a_link_leads_to_is_not_copied() {
+        let (root, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let hidden = elsewhere.path().join("secrets.toml");
+        fs::write(&hidden, "a-key").unwrap();
+        let folder = root.path().join(".keyless");
+        let refused =
+            || write(root.path(), &Scan::default(), Existing::Replace).unwrap_err().code();
+        symlink(elsewhere.path(), &folder).unwrap();
+        assert_eq!(refused(), Code::StateUnfit);
+        fs::remove_file(&folder).unwrap();
+        fs::create_dir(&folder).unwrap();
+        symlink(&hidden, folder.join("secrets.toml")).unwrap();
+        assert_eq!(refused(), Code::StateUnfit);
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
+        assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 1);
     }
 }
