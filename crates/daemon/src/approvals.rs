@@ -44,6 +44,8 @@ pub(crate) struct WantedUse<'a> {
     /// The one thing that is to be allowed, such as `DELETE api.github.com/repos/a/b`; `None` asks for
     /// the secret as such.
     pub(crate) deed: Option<&'a str>,
+    /// The use in full, however long, where `reason` may be short of it.
+    pub(crate) occasion: &'a str,
 }
 
 /// A permission that is asked for by somebody who does not wait.
@@ -167,16 +169,22 @@ impl Question<'_> {
                     && (wanted == Status::Pending || request.allows_use(now))
             }
         };
-        let find = |wanted| requests.iter().filter(ours).find(status(wanted)).cloned();
+        let is_shown = |request: &&Request| request.asked.is_good_once_for(&self.asked);
+        let once = requests.iter().filter(ours).filter(is_shown).find(status(Status::Once));
+        // A word for the session, which may come of any of them, is waited for once.
+        let waits = |request: &&Request| policy == ApproveOnUse::Session || is_shown(request);
+        let pending = requests.iter().filter(ours).filter(waits).find(status(Status::Pending));
         if let Some(request) = requests.iter().filter(about).find(|request| request.denies(now)) {
             return Standing::Denied(request.clone());
         }
-        if let (ApproveOnUse::Session, Some(request)) = (policy, find(Status::Session)) {
-            return Standing::Allowed(request.id);
+        if let (ApproveOnUse::Session, Some(request)) =
+            (policy, requests.iter().filter(ours).find(status(Status::Session)))
+        {
+            return Standing::Allowed(request.id.clone());
         }
-        match (find(Status::Once), find(Status::Pending)) {
-            (Some(once), _) => Standing::Once(once),
-            (None, Some(pending)) => Standing::Pending(pending),
+        match (once, pending) {
+            (Some(once), _) => Standing::Once(once.clone()),
+            (None, Some(pending)) => Standing::Pending(pending.clone()),
             (None, None) => Standing::Unasked,
         }
     }
@@ -189,6 +197,7 @@ impl<'a> WantedUse<'a> {
             deed: self.deed.map(ToOwned::to_owned),
             // One deed is one question, whatever the secret's own policy is.
             per_call: self.deed.is_none() && self.policy == ApproveOnUse::PerCall,
+            occasion: self.deed.is_none().then(|| Asked::occasion_of(self.occasion)),
         };
         Question { session: self.session, path: Some(self.path), asked }
     }
@@ -231,4 +240,72 @@ pub(crate) fn approved_by<'a>(
 fn nobody_answered(request: &Request) -> Error {
     let words = about(request).and(": ").and(&request.id).and(" was not answered in time");
     Error::with(Code::ApprovalRequired, words)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use keyless_core::approval::Decision;
+    use tokio::time::timeout;
+
+    use super::*;
+    use crate::scene::Scene;
+
+    const PATIENCE: Duration = Duration::from_millis(200);
+
+    async fn passes(requests: &Requests, occasion: &str, policy: ApproveOnUse) -> bool {
+        let path = SecretPath::parse("team/a/key").unwrap();
+        let reason = SafeText::words("to send it");
+        let (session, path, reason) = ("s-1", &path, &reason);
+        let wanted = WantedUse { session, path, policy, reason, deed: None, occasion };
+        timeout(PATIENCE, requests.pass(wanted)).await.is_ok_and(|passed| passed.is_ok())
+    }
+
+    /// What a person is asked once these uses have waited.
+    async fn asked(requests: &Requests, uses: &[&str], policy: ApproveOnUse) -> Vec<Request> {
+        for occasion in uses {
+            assert!(!passes(requests, occasion, policy).await, "{occasion}");
+        }
+        let (all, now) = (requests.all().await.unwrap(), Timestamp::now());
+        all.into_iter().filter(|request| request.status(now) == Status::Pending).collect()
+    }
+
+    /// The person has seen the one, whose client may have gone meanwhile.
+    #[tokio::test]
+    async fn a_word_for_once_is_for_the_use_that_was_shown() {
+        for policy in [ApproveOnUse::PerCall, ApproveOnUse::Session] {
+            let scene = Scene::new().await;
+            let requests = Requests::new(&scene.vault, scene.log.clone());
+            let [shown] = &asked(&requests, &["GET a/harmless"], policy).await[..] else {
+                panic!()
+            };
+            requests.settle(&shown.id, Decision::AllowOnce).await.unwrap();
+            assert!(!passes(&requests, "DELETE b/danger", policy).await, "{policy:?}");
+            assert!(passes(&requests, "GET a/harmless", policy).await, "{policy:?}");
+            assert!(!passes(&requests, "GET a/harmless", policy).await, "{policy:?}: once");
+        }
+    }
+
+    #[tokio::test]
+    async fn different_uses_are_different_questions_unless_the_session_may_be_allowed() {
+        for (policy, questions) in [(ApproveOnUse::PerCall, 2), (ApproveOnUse::Session, 1)] {
+            let scene = Scene::new().await;
+            let requests = Requests::new(&scene.vault, scene.log.clone());
+            let waiting = asked(&requests, &["GET a", "GET b", "GET a"], policy).await;
+            assert_eq!(waiting.len(), questions, "{policy:?}");
+        }
+    }
+
+    /// What a session asks ahead, by its tools, is about no use in particular.
+    #[tokio::test]
+    async fn what_was_asked_ahead_is_good_for_the_next_use() {
+        let scene = Scene::new().await;
+        let requests = Requests::new(&scene.vault, scene.log.clone());
+        let path = SecretPath::parse("team/a/key").unwrap();
+        let ahead = Asked::use_approval("to look".to_owned());
+        let request = requests.ask("s-1", Some(&path), ahead, None).await.unwrap();
+        requests.settle(&request.id, Decision::AllowOnce).await.unwrap();
+        assert!(passes(&requests, "GET a", ApproveOnUse::PerCall).await);
+    }
 }

@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn nothing_that_the_agent_wrote_is_shown() {
         let reason = "<b>click</b> \u{202e} kpop".to_owned();
-        let asked = Asked::UseApproval { reason, deed: None, per_call: false };
+        let asked = Asked::use_approval(reason);
         let words = one(&request(1, asked, Timestamp::UNIX_EPOCH));
         assert_eq!(words.summary, "An agent wants to use a secret");
         assert!(words.body.starts_with("team/github/token\nAnswer with keyless approve prov-"));

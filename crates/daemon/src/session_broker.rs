@@ -272,7 +272,9 @@ impl SessionBroker {
         let reason = SafeText::words("to send it with ").as_they_wrote(&request.method).and(" to ");
         let reason = reason.and(&request.authority).as_they_wrote(&request.path);
         let session = &self.agent.session_id;
-        let wanted = WantedUse { session, path, policy, reason: &reason, deed: None };
+        let occasion = format!("{} {} {}", request.method, request.authority, request.path);
+        let occasion = occasion.as_str();
+        let wanted = WantedUse { session, path, policy, reason: &reason, deed: None, occasion };
         let passed = self.gate.pass(wanted).await.map_err(|error| error.about(path))?;
         if let Some(approval) = passed {
             self.under_way.note_approved(request, path, approval);
@@ -402,6 +404,7 @@ impl Broker for SessionBroker {
                 policy: ApproveOnUse::PerCall,
                 reason: &reason,
                 deed: Some(deed.as_str()),
+                occasion: deed.as_str(),
             };
             let passed = self.gate.pass(wanted).await.map_err(|error| error.about(held.path()))?;
             let approval = passed.ok_or(Code::Internal)?;

@@ -7,6 +7,7 @@ use std::{borrow::Cow, fmt};
 
 use jiff::civil::Date;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 
 use super::deed::{WantedAction, WantedDeploy};
 use crate::{ApproveOnUse, Code, Error, SafeText, is_invisible};
@@ -81,6 +82,9 @@ pub enum Asked {
         /// The policy in force asks at every use, so that a word for the session would say nothing.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         per_call: bool,
+        /// The use that waits for the answer, as [`Self::occasion_of`] has it; nothing where a session asks ahead.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        occasion: Option<String>,
     },
 }
 
@@ -271,6 +275,11 @@ impl Asked {
         self.kind() == other.kind() && self.proposed() == other.proposed()
     }
 
+    /// The use of a secret as such, for this reason.
+    pub fn use_approval(reason: String) -> Self {
+        Self::UseApproval { reason, deed: None, per_call: false, occasion: None }
+    }
+
     /// Whether two requests ask for the same permission, whatever words they come with.
     pub fn is_same_permission(&self, other: &Self) -> bool {
         self.is_permission() && self.kind() == other.kind() && self.deed() == other.deed()
@@ -285,6 +294,23 @@ impl Asked {
             _ => true,
         };
         is_as_shown && self.is_same_permission(other)
+    }
+
+    /// Whether a yes for once to this is one to the other: to the use that it was shown for, where one was.
+    pub fn is_good_once_for(&self, other: &Self) -> bool {
+        let is_shown = match (self, other) {
+            (
+                Self::UseApproval { occasion: Some(shown), .. },
+                Self::UseApproval { occasion, .. },
+            ) => occasion.as_ref() == Some(shown),
+            _ => true,
+        };
+        is_shown && self.is_good_for(other)
+    }
+
+    /// The occasion of a use that these words say in full: their SHA-256, in base 16.
+    pub fn occasion_of(words: &str) -> String {
+        data_encoding::HEXLOWER.encode(&Sha256::digest(words.as_bytes()))
     }
 
     /// Fails with [`Code::Usage`] on words that nobody should have to read or store.

@@ -44,11 +44,7 @@ fn action() -> Asked {
 }
 
 fn use_approval() -> Request {
-    request(Asked::UseApproval {
-        reason: "pushing an image".to_owned(),
-        deed: None,
-        per_call: false,
-    })
+    request(Asked::use_approval("pushing an image".to_owned()))
 }
 
 #[test]
@@ -185,7 +181,7 @@ fn what_nobody_should_have_to_read_is_refused() {
         change(&mut fields);
         Asked::metadata(fields)
     };
-    let reason = |reason: String| Asked::UseApproval { reason, deed: None, per_call: false };
+    let reason = |reason: String| Asked::use_approval(reason);
     for bad in [
         fields(|fields| *fields = Fields::default()),
         fields(|fields| fields.description = Some("a\nb".to_owned())),
@@ -211,7 +207,7 @@ fn what_nobody_should_have_to_read_is_refused() {
 
 #[test]
 fn the_stored_forms_are_these() {
-    let asked = Asked::UseApproval { reason: "r".to_owned(), deed: None, per_call: false };
+    let asked = Asked::use_approval("r".to_owned());
     assert_eq!(serde_json::to_string(&asked).unwrap(), r#"{"kind":"use-approval","reason":"r"}"#);
     assert_eq!(serde_json::to_string(&Asked::provision()).unwrap(), r#"{"kind":"provision"}"#);
     assert_eq!(serde_json::to_string(&Asked::rotation()).unwrap(), r#"{"kind":"rotation"}"#);

@@ -484,7 +484,7 @@ mod tests {
     async fn a_tighter_policy_than_the_secrets_own_is_kept() {
         let (approver, _scene) = approver(Some(b"Qm7-xT4w9ZrK2bVp")).await;
         let reason = "to look".to_owned();
-        let asked = Asked::UseApproval { reason, deed: None, per_call: true };
+        let asked = Asked::UseApproval { reason, deed: None, per_call: true, occasion: None };
         let id = ask(&approver, asked).await;
         let refused = approver.answer(&id, Answer::AllowSession, None).await.unwrap_err();
         assert_eq!(refused.code(), Code::AnswerUnfit);
@@ -496,7 +496,12 @@ mod tests {
     async fn the_policy_in_force_is_shown() {
         let (approver, _scene) = approver(Some(b"Qm7-xT4w9ZrK2bVp")).await;
         let asks = |pending: Vec<Shown>| pending[0].known.as_ref().unwrap().approve_on_use;
-        let asked = |per_call| Asked::UseApproval { reason: "x".to_owned(), deed: None, per_call };
+        let asked = |per_call| Asked::UseApproval {
+            reason: "x".to_owned(),
+            deed: None,
+            per_call,
+            occasion: None,
+        };
         // The project's word: nobody is asked about a use that takes none.
         let id = ask(&approver, asked(false)).await;
         assert_eq!(asks(approver.pending().await.unwrap()), ApproveOnUse::Session);
@@ -616,7 +621,7 @@ mod tests {
         };
         let words = format!("{id} is cancelled: it was settled 0 s ago");
         assert_eq!(told(&id).await, (Code::RequestSettled, words));
-        let asked = Asked::UseApproval { reason: "x".to_owned(), deed: None, per_call: false };
+        let asked = Asked::use_approval("x".to_owned());
         let life = Some(jiff::SignedDuration::from_millis(1));
         let late = approver.requests.ask("ses-2", Some(&path()), asked.clone(), life).await;
         let late = late.unwrap().id;
@@ -640,7 +645,9 @@ mod tests {
     async fn one_deed_is_not_allowed_for_a_session() {
         let (approver, _scene) = approver(Some(b"Qm7-xT4w9ZrK2bVp")).await;
         let (reason, deed) = ("to look".to_owned(), Some("DELETE a.test:443/x".to_owned()));
-        let id = ask(&approver, Asked::UseApproval { reason, deed, per_call: false }).await;
+        let id =
+            ask(&approver, Asked::UseApproval { reason, deed, per_call: false, occasion: None })
+                .await;
         let refused = approver.answer(&id, Answer::AllowSession, None).await.unwrap_err();
         assert_eq!(refused.code(), Code::AnswerUnfit);
         approver.answer(&id, Answer::AllowOnce, None).await.unwrap();
@@ -670,7 +677,12 @@ mod tests {
     async fn a_word_for_the_session_answers_all_that_it_waits_for() {
         let (approver, _scene) = approver(Some(b"Qm7-xT4w9ZrK2bVp")).await;
         let asked = async |session: &str, reason: &str, per_call: bool| {
-            let asked = Asked::UseApproval { reason: reason.to_owned(), deed: None, per_call };
+            let asked = Asked::UseApproval {
+                reason: reason.to_owned(),
+                deed: None,
+                per_call,
+                occasion: None,
+            };
             approver.requests.ask(session, Some(&path()), asked, None).await.unwrap().id
         };
         let first = asked(SESSION, "to look", false).await;
@@ -694,11 +706,7 @@ mod tests {
     #[tokio::test]
     async fn what_is_taken_back_is_over_at_once_and_what_an_answer_allows_alike_behind_it() {
         let (approver, _scene) = approver(Some(b"Qm7-xT4w9ZrK2bVp")).await;
-        let asked = |reason: &str| Asked::UseApproval {
-            reason: reason.to_owned(),
-            deed: None,
-            per_call: false,
-        };
+        let asked = |reason: &str| Asked::use_approval(reason.to_owned());
         let allowed = async || {
             let all = approver.requests.all().await.unwrap();
             all.iter().filter(|one| one.allows_use(Timestamp::now())).count()

@@ -303,8 +303,7 @@ mod tests {
 
         let path = SecretPath::parse("team/a/key").unwrap();
         for number in 0..120 {
-            let asked =
-                Asked::UseApproval { reason: "why ".repeat(2500), deed: None, per_call: false };
+            let asked = Asked::use_approval("why ".repeat(2500));
             requests.put_as(number, "m-1", Some(path.clone()), asked).await;
         }
         let mut remote = ApproverHandle::open(&places, vault).await.unwrap();

@@ -146,7 +146,7 @@ async fn what_is_taken_back_is_written_by_another_try() {
     let requests = Requests::new(&scene.vault, scene.log.clone());
     let path = SecretPath::parse("team/a/key").unwrap();
     let ask = async |reason: &str| {
-        let asked = Asked::UseApproval { reason: reason.to_owned(), deed: None, per_call: false };
+        let asked = Asked::use_approval(reason.to_owned());
         let asked = requests.ask("ses-1", Some(&path), asked, None).await.unwrap();
         requests.settle(&asked.id, Decision::AllowSession).await.unwrap().id
     };
@@ -176,8 +176,7 @@ async fn what_is_taken_back_is_on_record_at_last() {
     let path = SecretPath::parse("team/a/key").unwrap();
     let allowed = async || {
         let ask = async |reason: &str| {
-            let asked =
-                Asked::UseApproval { reason: reason.to_owned(), deed: None, per_call: false };
+            let asked = Asked::use_approval(reason.to_owned());
             let asked = requests.ask("ses-1", Some(&path), asked, None).await.unwrap();
             requests.settle(&asked.id, Decision::AllowSession).await.unwrap().id
         };
@@ -213,7 +212,7 @@ async fn a_denial_answers_what_waits_alike_and_is_lifted_whole() {
     let (path, other) = ("team/a/key", "team/b/key");
     let ask = async |session: &str, path: &str, reason: &str| {
         let path = SecretPath::parse(path).unwrap();
-        let asked = Asked::UseApproval { reason: reason.to_owned(), deed: None, per_call: false };
+        let asked = Asked::use_approval(reason.to_owned());
         requests.ask(session, Some(&path), asked, None).await.map(|request| request.id)
     };
     let denied = ask("ses-1", path, "to look").await.unwrap();
@@ -239,8 +238,7 @@ async fn what_is_over_is_remembered_while_it_could_count() {
     let requests = Requests::new(&scene.vault, scene.log.clone());
     let path = SecretPath::parse("team/a/key").unwrap();
     for (decision, minutes) in [(Decision::AllowSession, 8 * 60), (Decision::AllowOnce, 60)] {
-        let asked =
-            Asked::UseApproval { reason: "to look".to_owned(), deed: None, per_call: false };
+        let asked = Asked::use_approval("to look".to_owned());
         let id = requests.ask("ses-1", Some(&path), asked, None).await.unwrap().id;
         requests.settle(&id, decision).await.unwrap();
         requests.take_back(&id).await.unwrap();

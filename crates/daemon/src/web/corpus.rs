@@ -154,7 +154,7 @@ fn every_kind(words: &str, path: &SecretPath) -> [Asked; 7] {
         Asked::rotation(),
         Asked::metadata(fields()),
         Asked::new_path(fields()),
-        Asked::UseApproval { reason: text(), deed: Some(text()), per_call: false },
+        Asked::UseApproval { reason: text(), deed: Some(text()), per_call: false, occasion: None },
         Asked::ActionApproval { wanted: Box::new(wanted) },
         Asked::DeployApply { wanted: Box::new(deploy) },
     ]

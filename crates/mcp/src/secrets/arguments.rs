@@ -190,7 +190,7 @@ impl Arguments for ProposeNewPath {
 
 impl Arguments for UseApproval {
     fn into_ask(self) -> Result<Ask, Error> {
-        let asked = Asked::UseApproval { reason: self.reason, deed: None, per_call: false };
+        let asked = Asked::use_approval(self.reason);
         request(&self.path, asked, self.ttl_seconds)
     }
 }

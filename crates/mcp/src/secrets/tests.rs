@@ -154,7 +154,7 @@ fn use_approval() {
         "path": "team/jira/api-key", "reason": "pushing image to staging registry", "ttl_seconds": 60,
     });
     let reason = "pushing image to staging registry".to_owned();
-    let asked = Asked::UseApproval { reason, deed: None, per_call: false };
+    let asked = Asked::use_approval(reason);
     let expected = Ask::Request { path: path(), asked, ttl_seconds: Some(60) };
     asks("secrets_request_use_approval", arguments, &expected);
     told(&json!({ "request_id": "prov-b8d7f9c1a3e5" }), Reply::Requested);

@@ -24,7 +24,7 @@ fn row(number: u8, seal: &[u8]) -> RequestRow {
     let now = Timestamp::from_second(1_700_000_000 + i64::from(number)).unwrap();
     // Every other one is about no secret, as a deploy is.
     let path = (number % 2 == 1).then(|| SecretPath::parse("team/jira/key").unwrap());
-    let asked = Asked::UseApproval { reason: "why".to_owned(), deed: None, per_call: false };
+    let asked = Asked::use_approval("why".to_owned());
     let id = FullRequestId::from_random([number; 16]);
     let mut request = Request::new(id, path, asked, "m-1", None, now);
     // One that was recorded by its name alone, before there were full ids.

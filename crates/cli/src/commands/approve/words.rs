@@ -198,7 +198,7 @@ mod tests {
     #[test]
     fn an_agents_words_cannot_paint_the_screen() {
         let reason = "ok\u{1b}[2J\u{202e}evil\u{200b}\n  Secret:    team/other/path".to_owned();
-        let text = describe(&request(Asked::UseApproval { reason, deed: None, per_call: false }));
+        let text = describe(&request(Asked::use_approval(reason)));
         assert_eq!(
             text,
             "prov-abababababab  use  4 min left\n  Secret:    team/jira/key\n  Known:     not in the store yet\n  \

@@ -114,7 +114,8 @@ impl ActionRelease {
         let policy = self.broker.session_values().policy(path).await?;
         let reason = SafeText::words("for an action of type ").and(self.of.kind.as_str());
         let session = &self.of.session;
-        let wanted = WantedUse { session, path, policy, reason: &reason, deed: None };
+        let occasion = reason.as_str();
+        let wanted = WantedUse { session, path, policy, reason: &reason, deed: None, occasion };
         let asking = self.broker.requests().pass(wanted);
         match &self.of.place {
             Some(place) => place.lent(asking).await,
