@@ -88,6 +88,16 @@ impl SecretValue {
         occurrence::occurs(&self.bytes, text)
     }
 
+    /// As [`Self::occurs_in`], of a value that need not be long, and may be a word that stands anywhere: one of less than
+    /// 16 bytes is the whole text, and one of less than 8 is in none.
+    pub fn is_told_by(&self, text: &[u8]) -> bool {
+        match self.bytes.len() {
+            0..8 => false,
+            8..16 => self.is(text),
+            _ => self.occurs_in(text),
+        }
+    }
+
     /// Whether the value is `bytes`, which the operator who asks holds already.
     pub fn is(&self, bytes: &[u8]) -> bool {
         *self.bytes == *bytes
@@ -157,6 +167,7 @@ mod tests {
         let value = SecretValue::new(path, b"12345678".to_vec(), Binding::None).unwrap();
         assert!(value.occurs_in(b"Bearer 12345678") && value.occurs_in(b"12345678"));
         assert!(!value.occurs_in(b"1234567") && !value.occurs_in(b""));
+        assert!(value.is_told_by(b"12345678") && !value.is_told_by(b"Bearer 12345678"));
         assert!(value.is(b"12345678") && !value.is(b"1234567") && !value.is(b"123456789"));
     }
 

@@ -309,10 +309,8 @@ impl Broker {
             let routed = matches!(secret.metadata.source, SourceConfig::Routed { .. });
             !routed || chosen.iter().any(|chosen| chosen.path == secret.path)
         };
-        // One that names no destination may be as short as a word that stands anywhere.
-        let bound = secrets.iter().filter(|secret| secret.metadata.egress.is_some());
         // A decoy is there to be found.
-        let genuine = bound.filter(|secret| !secret.metadata.honeypot);
+        let genuine = secrets.iter().filter(|secret| !secret.metadata.honeypot);
         let texts: Vec<&[u8]> =
             inherited.iter().map(|variable| variable.value.as_bytes()).collect();
         for secret in genuine.filter(asked_for) {
@@ -708,8 +706,7 @@ mod tests {
             let wanted = Wanted::Nothing;
             let open = broker.open_session(&wanted, &[], Caution::default()).await.unwrap();
             let path = SecretPath::parse("team/a/key").unwrap();
-            let asked =
-                Asked::UseApproval { reason: "to look".to_owned(), deed: None, per_call: false };
+            let asked = Asked::use_approval("to look".to_owned());
             let requests = broker.requests();
             let id = requests.ask(open.session.id(), Some(&path), asked, None).await.unwrap().id;
             requests.settle(&id, Decision::AllowSession).await.unwrap();
@@ -749,8 +746,7 @@ mod tests {
         for ends in 1..=2 {
             let wanted = Wanted::Nothing;
             let open = broker.open_session(&wanted, &[], Caution::default()).await.unwrap();
-            let asked =
-                Asked::UseApproval { reason: "to look".to_owned(), deed: None, per_call: false };
+            let asked = Asked::use_approval("to look".to_owned());
             let id = requests.ask(open.session.id(), Some(&path), asked, None).await.unwrap().id;
             requests.settle(&id, Decision::AllowSession).await.unwrap();
             if ends == 1 {
@@ -780,8 +776,7 @@ mod tests {
         let door = EgressDoor::new(&Config::default()).unwrap();
         let broker = Broker::new(door, Arc::clone(&scene.vault), scene.log.clone());
         let open = broker.open_session(&Wanted::Nothing, &[], Caution::default()).await.unwrap();
-        let asked =
-            Asked::UseApproval { reason: "to look".to_owned(), deed: None, per_call: false };
+        let asked = Asked::use_approval("to look".to_owned());
         let path = SecretPath::parse("team/a/key").unwrap();
         let requests = broker.requests();
         let id = requests.ask(open.session.id(), Some(&path), asked, None).await.unwrap().id;

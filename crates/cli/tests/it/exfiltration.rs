@@ -67,6 +67,25 @@ fn inherited_variables_that_hold_a_value_are_gone() {
     assert!(text.contains("CI_OTHER=kept"), "{text}");
 }
 
+/// No host takes it in its stead; a word as short as others is one only where it is all that the variable says.
+#[test]
+fn an_inherited_value_that_names_no_destination_is_gone_too() {
+    let world = World::with_token();
+    let [value, word] = ["a-db-password-of-some-length", "production"];
+    for (path, value) in [("team/db/password", value), ("team/db/user", word)] {
+        world.keyless(&["secret", "add", path, "--value-stdin"]).stdin(value).run().ok();
+    }
+    let seen = world
+        .agent_sh("env")
+        .env("DB_URL", &format!("postgres://me:{value}@db/shop"))
+        .env("DB_USER", word)
+        .env("CI_OTHER", &format!("{word}-like"))
+        .run();
+    let text = seen.ok();
+    assert!(!text.contains(value) && !text.contains("DB_USER"), "{text}");
+    assert!(text.contains("CI_OTHER=production-like"), "{text}");
+}
+
 /// Others know it, which is no reason to hand it out: it may still be good.
 #[test]
 fn an_inherited_value_that_is_compromised_is_gone_too() {

@@ -39,13 +39,21 @@ impl Vault {
         self.fetch_of(path, secret).await
     }
 
-    /// Which of these texts have a secret's value in them. Asked of one that is not given out any more as well:
+    /// Which of these texts have a secret's value in them; one that names no destination has to be long or the whole
+    /// text, as [`SecretValue::is_told_by`] says. Asked of one that is not given out any more as well:
     /// others may know it, and that is one more reason to look for it.
     ///
     /// Fails as [`Vault::open`] does where there is no value to be had.
     pub async fn find_in(&self, path: &SecretPath, texts: &[&[u8]]) -> Result<Vec<bool>, Error> {
-        let Reading { value, .. } = self.fetch(path).await?;
-        Ok(texts.iter().map(|text| value.occurs_in(text)).collect())
+        let index = self.index().await?;
+        let secret = index.find(path)?;
+        self.last_use.now();
+        let Reading { value, .. } = self.fetch_of(path, secret).await?;
+        let holds = match secret.metadata.egress {
+            Some(_) => SecretValue::occurs_in,
+            None => SecretValue::is_told_by,
+        };
+        Ok(texts.iter().map(|text| holds(&value, text)).collect())
     }
 
     /// The value of any secret, for the vault's own checks: nobody is given it.
