@@ -100,6 +100,31 @@ fn what_links_in_a_hidden_folder_lead_to_is_hidden() {
     }
 }
 
+/// As in the home, below any folder that the user may write to.
+#[test]
+fn what_holds_something_hidden_elsewhere_keeps_its_name() {
+    for user in users() {
+        let scene = Scene::script(
+            user,
+            "for folder in conf conf/deep other; do \
+             mv -T \"$D/$folder\" \"$D/aside\" 2>/dev/null && echo \"$folder moved\"; done; ls \"$D\"",
+        );
+        let folder = scene.folder("work");
+        fs::create_dir_all(folder.join("conf/deep")).expect("made");
+        fs::create_dir_all(folder.join("other")).expect("made");
+        let hidden = folder.join("conf/deep/hidden");
+        fs::write(&hidden, SECRET).expect("written");
+        if user == User::Nobody {
+            for path in ["conf", "conf/deep", "other"] {
+                std::os::unix::fs::chown(folder.join(path), Some(65_534), None).expect("given");
+            }
+        }
+        let scene = scene.with("hide", vec![json!(hidden)]);
+        let text = scene.variable("D", folder.to_str().expect("text")).play().text();
+        assert_eq!(text, "other moved\naside\nconf\n", "{user:?}");
+    }
+}
+
 /// Under another name the next jail would not know it.
 #[test]
 fn what_holds_something_hidden_keeps_its_name() {

@@ -15,6 +15,9 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Access, access};
+use rustix::process::getuid;
+
 use super::aliases::Mounts;
 use super::area::{Area, EMPTY, NOTHING, bind};
 use super::canonical::Canonical;
@@ -79,20 +82,21 @@ impl Covers {
                 None => covers.show(path, ground.read_only)?,
             }
         }
-        let home = ground.home.as_ref().filter(|_| !ground.read_only);
-        if let Some(home) = home.and_then(|home| Path::new(home).canonicalize().ok()) {
-            covers.pin_below(&home);
+        if !ground.read_only {
+            covers.pin();
         }
         Ok(covers)
     }
 
-    /// Pins the folders of the home in which something is covered: only what is a mount itself can't be renamed.
-    fn pin_below(&mut self, home: &Path) {
+    /// Pins the folders in which something is covered and that the user could rename: only what is a mount itself keeps
+    /// its name.
+    fn pin(&mut self) {
         let covered =
             self.0.iter().filter(|(_, operation)| matches!(operation, Operation::Hide(_)));
-        let folders = covered.flat_map(|(path, _)| path.ancestors().skip(1));
-        let in_home = folders.filter(|folder| folder.starts_with(home) && *folder != home);
-        let pinned: BTreeSet<PathBuf> = in_home.map(Path::to_owned).collect();
+        let folders: BTreeSet<&Path> =
+            covered.flat_map(|(path, _)| path.ancestors().skip(1)).collect();
+        let movable = folders.into_iter().filter(|folder| folder.parent().is_some_and(is_ours));
+        let pinned: Vec<PathBuf> = movable.map(Path::to_owned).collect();
         for folder in pinned {
             self.0.entry(folder).or_insert(Operation::Pin);
         }
@@ -159,6 +163,12 @@ impl Covers {
         placed.steps.sort_by(|(one, _), (other, _)| one.cmp(other));
         Ok(placed)
     }
+}
+
+/// Whether the user may change what is in a folder, or may give themselves that right.
+fn is_ours(folder: &Path) -> bool {
+    let owned = rustix::fs::stat(folder).is_ok_and(|about| about.st_uid == getuid().as_raw());
+    owned || access(folder, Access::WRITE_OK).is_ok()
 }
 
 enum Deed {
