@@ -61,9 +61,9 @@ pub(crate) struct GrantCreateArgs {
     /// From when on; now when absent
     #[arg(long, value_name = "TIME", conflicts_with = "file")]
     pub(crate) from: Option<Timestamp>,
-    /// For how long
-    #[arg(long = "for", value_name = "TIME", value_parser = parse_time, default_value = "8h")]
-    pub(crate) life: Duration,
+    /// For how long: 1s to 168h; 8h when absent. After that it permits nothing
+    #[arg(long = "for", value_name = "TIME", value_parser = parse_time, conflicts_with = "file")]
+    pub(crate) life: Option<Duration>,
     /// How many actions; no limit when absent
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) max_uses: Option<u64>,

@@ -1,6 +1,6 @@
 //! `keyless grant`: what agents may do with which secrets.
 
-use std::{path::Path, process::ExitCode};
+use std::{path::Path, process::ExitCode, time::Duration};
 
 use jiff::{SignedDuration, Timestamp};
 use keyless_core::{
@@ -33,6 +33,8 @@ const OF_SESSIONS: &str = "nl://keyless.dev/";
 /// What a grant permits when it does not say.
 const USUAL: [ActionType; 4] =
     [ActionType::Exec, ActionType::Template, ActionType::InjectStdin, ActionType::InjectTempfile];
+/// How long it does so when it does not say.
+const USUAL_LIFE: Duration = Duration::from_hours(8);
 
 pub(super) async fn run(ui: &Ui, command: GrantCommand) -> Result<ExitCode, Error> {
     match command {
@@ -75,7 +77,14 @@ async fn create(ui: &Ui, args: GrantCreateArgs) -> Result<(), Error> {
         };
         ui.warn(format!("{pattern} names no secret so far{words}"));
     }
-    let words = format!("Granted {} to {}.\n", grant.grant_id, grant.agent_uri);
+    let by_default = if args.file.is_none() && args.life.is_none() {
+        " (8 h after its begin, since no --for says how long)"
+    } else {
+        ""
+    };
+    let until = until(&grant).map(|until| format!(" until {until} UTC{by_default}"));
+    let Grant { grant_id, agent_uri, .. } = &grant;
+    let words = format!("Granted {grant_id} to {agent_uri}{}.\n", until.unwrap_or_default());
     ui.answer("grant create", &json!({ "grant": grant }), &words);
     Ok(())
 }
@@ -126,7 +135,8 @@ async fn idle_patterns(grant: &Grant, vault: &Vault) -> Result<Vec<SecretPattern
 fn of_args(args: &GrantCreateArgs) -> Result<Grant, Error> {
     let missing = || Error::with(Code::Usage, SafeText::words("name the agent: --agent URI"));
     let now = Timestamp::now();
-    let life = SignedDuration::try_from(args.life).map_err(|_| Code::Usage)?;
+    let life =
+        SignedDuration::try_from(args.life.unwrap_or(USUAL_LIFE)).map_err(|_| Code::Usage)?;
     let from = args.from.unwrap_or(now);
     let list = |names: &[String]| Some(names.to_vec()).filter(|names| !names.is_empty());
     let conditions = Conditions {
@@ -222,16 +232,21 @@ fn row(shown: &ShownGrant) -> Vec<String> {
     let each = |of: fn(&Permission) -> Vec<String>| {
         grant.permissions.iter().map(|one| of(one).join(",")).collect::<Vec<_>>().join("; ")
     };
-    let until = grant.permissions.iter().map(|one| one.conditions.valid_until).max();
     vec![
         grant.grant_id.to_string(),
         shown.state.as_str().to_owned(),
         grant.agent_uri.to_string(),
         each(|one| one.secrets.iter().map(ToString::to_string).collect()),
         each(|one| one.action_types.iter().map(|action| String::from(*action)).collect()),
-        until.map(|until| until.strftime("%Y-%m-%d %H:%M").to_string()).unwrap_or_default(),
+        until(grant).unwrap_or_default(),
         uses(shown),
     ]
+}
+
+/// When the last of what it permits ends.
+fn until(grant: &Grant) -> Option<String> {
+    let ends = grant.permissions.iter().map(|one| one.conditions.valid_until);
+    ends.max().map(|until| until.strftime("%Y-%m-%d %H:%M").to_string())
 }
 
 /// `3/100`, and `-` where nobody counts.

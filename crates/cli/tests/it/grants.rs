@@ -146,6 +146,24 @@ fn a_grant_that_can_never_permit_anything_is_not_made() {
     }
 }
 
+/// Nobody is to wonder in the evening why the agent may do nothing any more.
+#[test]
+fn a_grant_says_when_it_ends() {
+    let world = World::with_token();
+    let granted = |more: &[&str]| {
+        let made = ["grant", "create", "--agent", AGENT, "--secret", "api/*"];
+        let told = world.keyless(&[&made[..], more].concat()).run();
+        told.exits(0).text()
+    };
+    let from = ["--from", "2040-05-01T09:00:00Z"];
+    let usual = granted(&from);
+    assert!(usual.contains(" until 2040-05-01 17:00 UTC (8 h after"), "{usual}");
+    let long = granted(&[&from[..], &["--for", "168h"]].concat());
+    assert!(long.contains(" until 2040-05-08 09:00 UTC."), "{long}");
+    let help = world.keyless(&["grant", "create", "--help"]).run().exits(0).text();
+    assert!(help.contains("8h when absent"), "{help}");
+}
+
 /// What another organization has granted explains nothing here.
 #[test]
 fn an_organization_is_told_of_its_own_grants_alone() {
