@@ -31,7 +31,12 @@ where
     D: Deserializer<'de>,
     T: DeserializeOwned,
 {
-    Vec::deserialize(deserializer)?.into_iter().map(read).collect()
+    let each = Vec::deserialize(deserializer)?.into_iter().enumerate();
+    each.map(|(index, members)| {
+        read_members(members)
+            .map_err(|fault| D::Error::custom(placed(&format!("[{index}]"), &fault)))
+    })
+    .collect()
 }
 
 /// A whole number from 0 on, as JSON Schema has it: `10.0` and `1e1` are some as well. Beyond 2^53 only what is written as
@@ -74,13 +79,30 @@ fn unexpected(json: &Value) -> Unexpected<'_> {
 /// Reads what has to be an object; what is wrong comes with the name of the member that it is in.
 pub fn read_object<T: DeserializeOwned>(json: Value) -> Result<T, String> {
     let Value::Object(members) = json else { return Err("it is no object".to_owned()) };
-    serde_path_to_error::deserialize(Value::Object(members)).map_err(|error| {
-        let path = error.path().to_string();
-        let fault = error.into_inner();
-        if path == "." { fault.to_string() } else { format!("`{path}`: {fault}") }
-    })
+    read_members(members)
 }
 
 fn read<T: DeserializeOwned, E: Error>(members: Map<String, Value>) -> Result<T, E> {
-    T::deserialize(Value::Object(members)).map_err(E::custom)
+    read_members(members).map_err(E::custom)
+}
+
+fn read_members<T: DeserializeOwned>(members: Map<String, Value>) -> Result<T, String> {
+    serde_path_to_error::deserialize(Value::Object(members)).map_err(|error| {
+        let path = error.path().to_string();
+        let fault = error.into_inner().to_string();
+        if path == "." { fault } else { placed(&path, &fault) }
+    })
+}
+
+/// A fault with its place, which is continued where an object inside has named its own: `` `a.b`: … ``, not
+/// `` `a`: `b`: … ``.
+fn placed(path: &str, fault: &str) -> String {
+    let inner = fault.strip_prefix('`').and_then(|rest| rest.split_once("`: "));
+    match inner {
+        Some((inside, fault)) => {
+            let dot = if inside.starts_with('[') { "" } else { "." };
+            format!("`{path}{dot}{inside}`: {fault}")
+        }
+        None => format!("`{path}`: {fault}"),
+    }
 }

@@ -15,7 +15,7 @@ use keyless_core::{
 };
 use keyless_daemon::{
     Agents, Config, Places, audit_log,
-    nl::grants::{Grants, ShownGrant, list_grants, new_grant_id},
+    nl::grants::{Grants, ShownGrant, check_grant, list_grants, new_grant_id},
     vault::{Secret, Vault},
 };
 use serde_json::{Value, json};
@@ -54,17 +54,22 @@ async fn create(ui: &Ui, args: GrantCreateArgs) -> Result<(), Error> {
     };
     let config = Config::load(&Places::from_environment()?.config_file())?;
     let (grant, unlimited) = said.under(config.nl.profile);
+    // Before anybody types a passphrase for it, or reads notes about it.
+    check_grant(&grant)?;
+    let (_, vault) = unlock_vault(&args.factor).await?;
+    let log = audit_log(&vault);
+    let grants = Grants::new(&vault, log.clone());
+    grants.create(grant.clone()).await?;
     if unlimited {
         ui.warn("`max_uses` 0 is taken as no limit; leave it away to say so");
     }
     let boxed = grant.permissions.iter().all(|one| one.conditions.allowed_hosts.is_empty());
     if boxed {
-        ui.line("Without --host, an action that has a value inside reaches no network.");
+        let option = if args.file.is_some() { "`allowed_hosts`" } else { "--host" };
+        ui.line(&format!(
+            "Without {option}, an action that has a value inside reaches no network."
+        ));
     }
-    let (_, vault) = unlock_vault(&args.factor).await?;
-    let log = audit_log(&vault);
-    let grants = Grants::new(&vault, log.clone());
-    grants.create(grant.clone()).await?;
     let agents = Agents::new(&vault, log)?.list().await?;
     if let Some(words) = idle(&grant, &agents) {
         ui.warn(words);

@@ -146,6 +146,32 @@ fn a_grant_that_can_never_permit_anything_is_not_made() {
     }
 }
 
+/// Before it says anything else of it, and with the place of what is wrong.
+#[test]
+fn a_grant_in_a_file_is_refused_by_the_field_that_is_wrong() {
+    let world = World::with_token();
+    let made = ["grant", "create", "--agent", AGENT, "--secret", "api/*", "--id", "g1", "--json"];
+    let good = world.keyless(&made).run().data()["grant"].clone();
+    for (until, words) in [
+        (json!("tomorrow"), "`permissions[0].conditions.valid_until`: "),
+        (
+            json!("2001-01-01T00:00:00Z"),
+            "the grant can't be used: permissions.conditions.valid_until",
+        ),
+    ] {
+        let mut bad = good.clone();
+        bad["permissions"][0]["conditions"]["valid_until"] = until;
+        let refused = world.keyless(&["grant", "create", "--file", "-"]).stdin(bad.to_string());
+        let refused = refused.without_passphrase().run();
+        let told = refused.exits(2).errors();
+        assert!(told.contains(words), "{told}");
+        assert!(!(refused.text() + &told).contains("reaches no network"), "{told}");
+    }
+    // Nor of one whose name is taken.
+    let taken = world.keyless(&["grant", "create", "--file", "-"]).stdin(good.to_string()).run();
+    assert!(!(taken.exits(2).text() + &taken.errors()).contains("network"));
+}
+
 /// Nobody is to wonder in the evening why the agent may do nothing any more.
 #[test]
 fn a_grant_says_when_it_ends() {

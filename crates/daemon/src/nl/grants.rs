@@ -139,14 +139,9 @@ impl Grants {
         }
     }
 
-    /// Makes a grant. [`Code::Usage`] names what makes it none, or one that can never permit anything.
+    /// Makes a grant that [`check_grant`] finds sound.
     pub async fn create(&self, grant: Grant) -> Result<(), Error> {
-        let faults = grant.faults(Timestamp::now());
-        if !faults.is_empty() {
-            let words =
-                SafeText::words("the grant can't be used: ").as_they_wrote(&faults.join(", "));
-            return Err(Error::with(Code::Usage, words));
-        }
+        check_grant(&grant)?;
         let row = self.sealed(grant);
         let told = Told::in_log(&self.log, vec![entry(Action::GrantCreate, &row.grant, None)]);
         match self.store.insert_grant(&row, told).await {
@@ -222,6 +217,16 @@ impl Grants {
         let seal = self.voucher.seal(&GrantRow::sealed_bytes(&grant));
         GrantRow { grant, seal }
     }
+}
+
+/// [`Code::Usage`] names what makes a grant none, or one that can never permit anything.
+pub fn check_grant(grant: &Grant) -> Result<(), Error> {
+    let faults = grant.faults(Timestamp::now());
+    if faults.is_empty() {
+        return Ok(());
+    }
+    let words = SafeText::words("the grant can't be used: ").as_they_wrote(&faults.join(", "));
+    Err(Error::with(Code::Usage, words))
 }
 
 /// The entry that tells what became of a grant.
