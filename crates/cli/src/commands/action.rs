@@ -137,25 +137,33 @@ async fn open(terms: &TermArgs) -> Result<OwnActions, Error> {
 
 fn requests(file: &Path) -> Result<(Vec<ActionRequest>, bool), Error> {
     let text = read_text(file)?;
-    let unfit = |words: String| {
-        Error::with(Code::MessageMalformed, SafeText::default().as_they_wrote(&words))
+    let name =
+        if file == Path::new("-") { "standard input".into() } else { file.to_string_lossy() };
+    let fault = |code, place: &str, words: &str| {
+        let told = SafeText::default().as_they_wrote(&name).as_they_wrote(place).and(": ");
+        Error::with(code, told.as_they_wrote(words))
     };
-    let json: Value = serde_json::from_str(&text).map_err(|error| unfit(error.to_string()))?;
-    let read = |json: &Value| {
-        ActionRequest::from_json(json).map_err(|error| match &error {
-            ActionError::Handle(_) => Error::with(
-                Code::PlaceholderInvalid,
-                SafeText::default().as_they_wrote(&error.to_string()),
-            ),
-            _ => unfit(error.to_string()),
+    let unfit = |words: &str| fault(Code::MessageMalformed, "", words);
+    let json: Value =
+        serde_json::from_str(&text).map_err(|error| unfit(&format!("this is no JSON: {error}")))?;
+    let read = |place: &str, json: &Value| {
+        ActionRequest::from_json(json).map_err(|error| {
+            let code = match &error {
+                ActionError::Handle(_) => Code::PlaceholderInvalid,
+                _ => Code::MessageMalformed,
+            };
+            fault(code, place, &error.to_string())
         })
     };
     match &json {
         Value::Array(all) if !(1..=MAX_BATCH).contains(&all.len()) => {
-            Err(unfit(format!("a list has 1 to {MAX_BATCH} requests")))
+            Err(unfit(&format!("a list has 1 to {MAX_BATCH} requests")))
         }
-        Value::Array(all) => Ok((all.iter().map(read).collect::<Result<_, _>>()?, true)),
-        one => Ok((vec![read(one)?], false)),
+        Value::Array(all) => {
+            let each = (1..).zip(all).map(|(n, one)| read(&format!(", request {n}"), one));
+            Ok((each.collect::<Result<_, _>>()?, true))
+        }
+        one => Ok((vec![read("", one)?], false)),
     }
 }
 

@@ -117,6 +117,20 @@ fn who_begins_with_agents_is_told_what_is_meant() {
     world.home.write("work/action.json", r#"{"type":"exec","template":"true"}"#).unwrap();
     let errors = world.keyless(&["action", "submit", "action.json"]).run().exits(2).errors();
     assert!(errors.contains("an action alone") && errors.contains("keyless schema"), "{errors}");
+    assert!(errors.contains("action.json: "), "{errors}");
+    // With the place in the file, and which request of several.
+    let good = serde_json::json!({"nl_version": "1.0", "request_id": "1",
+        "agent": {"agent_uri": "nl://acme.corp/bot/1.0.0", "instance_id": "1"},
+        "action": {"type": "exec", "template": "true"}});
+    for (text, words) in [
+        ("{\n  \"nl_version\": 1.0,,\n}".to_owned(), "action.json: this is no JSON: "),
+        ("{\n  \"nl_version\": 1.0,,\n}".to_owned(), "line 2 column 21"),
+        (format!("[{good}, {{}}]"), "action.json, request 2: "),
+    ] {
+        world.home.write("work/action.json", text).unwrap();
+        let errors = world.keyless(&["action", "submit", "action.json"]).run().exits(2).errors();
+        assert!(errors.contains(words), "{words}: {errors}");
+    }
     let ran = world.keyless(&["exec", "--", "echo {{api/TOKEN}}"]).run();
     assert_eq!(ran.ok(), "{{api/TOKEN}}\n");
     assert!(
