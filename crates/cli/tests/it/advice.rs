@@ -289,6 +289,15 @@ fn an_error_names_the_place_and_what_helps() {
     fs::create_dir(world.operator_file("mounted")).unwrap();
     let place = |name: &str| world.operator_file(name).display().to_string();
     let (catalog, mounted, key) = (place("catalog.yaml"), place("mounted"), place("key"));
+    let nowhere = ["--catalog", "nope.yaml", "--key-file", &key];
+    for command in [
+        &["proxy", "--secrets-dir", &mounted, "--listen", "127.0.0.1:0"][..],
+        &["placeholders", "--session", "s"],
+    ] {
+        let says = ["the catalog nope.yaml: it is not there", "docs/fleet.md", "check the path"];
+        let errors = told(world.keyless(&[command, &nowhere].concat()), 3, &says);
+        assert!(!errors.contains("correct the catalog"), "{errors}");
+    }
     let files = ["--catalog", &catalog, "--key-file", &key];
     let proxy = [&["proxy", "--secrets-dir", &mounted, "--listen", "127.0.0.1:0"], &files[..]];
     let errors = told(world.keyless(&proxy.concat()), 3, &["mounted/", "check the path"]);

@@ -246,6 +246,14 @@ impl fmt::Display for CatalogError {
 impl From<CatalogError> for Error {
     /// The catalog is the operator's own text and holds no values, so it may be repeated.
     fn from(error: CatalogError) -> Self {
+        // There is nothing in it to correct.
+        if let (CatalogFault::Unreadable(kind), Some(file)) = (&error.fault, &error.file)
+            && matches!(kind, io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied)
+        {
+            let words = SafeText::words("the catalog ").as_they_wrote(&file.to_string_lossy());
+            let words = words.and(": ").and(*kind).and("; docs/fleet.md shows how one is written");
+            return Self::with(Code::PathUnusable, words);
+        }
         Self::with(Code::CatalogInvalid, SafeText::default().as_they_wrote(&error.to_string()))
     }
 }
