@@ -63,7 +63,7 @@ pub use crate::{
     host::{Host, HostError, HostName},
     json_object::{maybe_whole, read_object, whole_number},
     json_size::json_size,
-    path::{PathError, SecretPath},
+    path::{PathError, SecretPath, SegmentFault},
     permit::{Permit, Uptime, Usage},
     placeholder::{
         LookAlike, LookAlikeError, PREFIX as PLACEHOLDER_PREFIX, Placeholder, PlaceholderForm,

@@ -256,6 +256,14 @@ fn an_error_names_the_reason_and_what_helps() {
     let errors = told(&["secret", "validate"]);
     assert!(errors.contains("keyless setup writes a manifest there"), "{errors}");
     assert!(!errors.contains("check the path"), "{errors}");
+    let bad = |path: &str| world.keyless(&["secret", "add", path]).run().exits(2).errors();
+    let errors = bad("team/GitHub/API_KEY");
+    assert!(
+        errors.contains("segment 2 has `G` in it") && errors.contains("team/github/api-key?"),
+        "{errors}"
+    );
+    let errors = bad("bad path");
+    assert!(errors.contains("segment 1 has a space in it"), "{errors}");
     let errors = told(&["action", "submit", "nope.json"]);
     assert!(errors.contains("nope.json"), "{errors}");
     let reveal = world.keyless(&["secret", "reveal", TOKEN]).without_passphrase();

@@ -27,8 +27,8 @@ fn what_is_needed_and_there_is_told_by_path() {
             "expires_at": null, "approve_on_use": "never", "fault": null }),
     ];
     assert_eq!(answer["data"]["secrets"], json!(rows));
-    let fault = ".keyless/secrets.toml: required[1]: 2 of at least 3 segments: project/category/name, such as \
-                 team/github/token";
+    let fault = ".keyless/secrets.toml: required[1]: segment 2 has `B` in it, and takes a-z, 0-9 and single inner \
+                 hyphens alone: project/category/name, such as team/github/token";
     assert_eq!(answer["data"]["faults"], json!([fault]));
     assert_eq!(answer["warnings"].as_array().unwrap().len(), 2, "{answer}");
 

@@ -141,7 +141,7 @@ fn one_fault_is_told_of_one_entry() {
         [
             "index.toml: secret.\"team/a/one\": rotate_every_days is at least 1",
             ".keyless/secrets.toml: extra: is unknown; there are required, optional, overrides, secret",
-            ".keyless/secrets.toml: required[1]: 2 of at least 3 segments: project/category/name, such as team/github/token",
+            ".keyless/secrets.toml: required[1]: segment 1 has `T` in it, and takes a-z, 0-9 and single inner hyphens alone: project/category/name, such as team/github/token",
             ".keyless/secrets.toml: required[2]: is not a path in quotes",
             ".keyless/secrets.toml: required[3]: stands there twice",
             ".keyless/secrets.toml: optional \"team/a/one\": is required as well; one of the two lists is enough",
@@ -191,7 +191,10 @@ fn every_fault_of_a_manifest_has_its_words() {
         ),
         ("required = \"team/a/x\"", "required: is not a list of paths"),
         ("optional = [[]]", "optional[0]: is not a path in quotes"),
-        ("optional = [\"team//x\"]", "optional[0]: segment 2 is empty"),
+        (
+            "optional = [\"team//x\"]",
+            "optional[0]: segment 2 is empty: no slash at an end, nor two in a row: project/category/name, such as team/github/token",
+        ),
         (
             "required = [\"__sources/corp/token\"]",
             "required[0]: the first segment is reserved (`_test` and names that start with `__`)",
