@@ -316,7 +316,14 @@ impl<'u> Setup<'u> {
         let data = json!({ "checks": checks });
         let faults: Vec<&Check> =
             checks.iter().filter(|check| check.state == CheckState::Fault).collect();
+        // With --yes nobody was asked for it.
+        let lacks_hosts =
+            |check: &&Check| check.id == "project.hosts" && check.state == CheckState::Warning;
+        let is_missing = self.args.yes && told.iter().any(lacks_hosts);
         Ok(match faults.first() {
+            None if is_missing => {
+                Came::failed("hosts are missing: see the warnings".to_owned(), data)
+            }
             None if told.is_empty() => Came::done("everything is in order".to_owned(), data),
             None => Came::done("nothing is at fault, but see the warnings".to_owned(), data),
             Some(first) => {

@@ -212,9 +212,10 @@ fn no_credential_of_a_project_is_lost() {
             .ok();
     }
     let seen = setup(&world, &["--resume", "--yes"]);
-    let came = phases(seen.exits(0));
+    // But for the hosts, which nobody has said.
+    let came = phases(seen.exits(1));
     let states: Vec<_> = came.iter().map(|one| one.1.as_str()).collect();
-    assert_eq!(states, ["skipped", "skipped", "skipped", "done", "done"], "{}", seen.text());
+    assert_eq!(states, ["skipped", "skipped", "skipped", "done", "failed"], "{}", seen.text());
 }
 
 /// Names that no table has, each with a value that nobody typed: by the critic's list.
@@ -355,6 +356,40 @@ fn a_second_project_gets_a_path_of_its_own_for_its_own_value() {
     assert_eq!(github.requests()[1].header("x"), Some(third.as_str().into()));
 }
 
+/// `keyless run` can't use what names no host: without a person it is missing, to setup and doctor alike.
+#[test]
+fn hosts_that_are_missing_leave_a_setting_up_unfinished() {
+    let world = World::with_store();
+    world
+        .home
+        .write("operator/work/.env", format!("ACME_API_KEY={}\n", world.another_value()))
+        .unwrap();
+    let seen = set_up(&world, &[]);
+    assert!(seen.exits(1).text().contains("hosts are missing"), "{}", seen.text());
+    let next = "keyless secret set personal/acme/api-key --to HOST";
+    assert!(seen.errors().contains(next), "{}", seen.errors());
+    let examined = phases(&setup(&world, &["--yes"])).pop().unwrap();
+    let state = |data: &Value| {
+        let checks = data["checks"].as_array().unwrap().iter();
+        let mut hosts = checks.filter(|check| check["id"] == "project.hosts");
+        hosts.next().map(|check| check["state"].clone())
+    };
+    assert_eq!(
+        (examined.1.as_str(), state(&examined.2)),
+        ("failed", Some(json!("warning"))),
+        "{examined:?}"
+    );
+    world.keyless(&["secret", "set", "personal/acme/api-key", "--to", "api.acme.test"]).run().ok();
+    assert!(!set_up(&world, &[]).ok().contains("missing"));
+    // What nobody requires, or no host helps, may be meant.
+    let manifest = world.operator_file("work/.keyless/secrets.toml");
+    let text = fs::read_to_string(&manifest).unwrap().replace("required", "optional");
+    fs::write(&manifest, text).unwrap();
+    world.keyless(&["secret", "set", "personal/acme/api-key", "--to", "none"]).run().ok();
+    let examined = phases(&setup(&world, &["--yes"])).pop().unwrap();
+    assert_eq!((examined.1.as_str(), state(&examined.2)), ("done", Some(json!("note"))));
+}
+
 /// Who wants nothing taken in is told why the store is opened, and everything that stays.
 #[test]
 fn what_a_person_leaves_where_it_is_is_told() {
@@ -395,8 +430,7 @@ fn what_signs_and_what_nothing_carries_is_known_when_hosts_are_asked_for() {
     let file = world.home.write("operator/work/.env", text).unwrap();
     let root = world.operator_file("work");
     let seen = set_up(&world, &["--leave", "aliases"]);
-    seen.ok();
-    let errors = seen.errors();
+    let errors = seen.exits(1).errors();
     let next = ", with --sign aws:team/aws/access-key-id for team/aws/secret-access-key";
     assert!(errors.contains(next), "{errors}");
     let left = fs::read_to_string(&file).unwrap();
@@ -760,19 +794,19 @@ fn what_setting_up_leaves_unfinished_is_said() {
     let line = format!("ACME_API_KEY={}\n", world.another_value());
     let file = world.home.write("operator/work/.env", line).unwrap();
     let root = world.operator_file("work");
-    let set_up = || {
+    let set_up = |code: i32| {
         let seen = world.keyless(&["setup", "--root", root.to_str().unwrap(), "--yes"]).run();
-        (seen.ok(), seen.errors())
+        (seen.exits(code).text(), seen.errors())
     };
-    let (said, warned) = set_up();
-    assert!(said.contains("nothing is at fault, but see the warnings"), "{said}");
+    let (said, warned) = set_up(1);
+    assert!(said.contains("hosts are missing: see the warnings"), "{said}");
     assert!(warned.contains("keyless run shows (ACME_API_KEY)"), "{warned}");
     assert!(warned.contains("keyless secret set personal/acme/api-key --to HOST"), "{warned}");
     world.keyless(&["secret", "set", "personal/acme/api-key", "--to", "api.acme.test"]).run().ok();
     let import = ["secret", "import", file.to_str().unwrap(), "--leave", "empty", "--yes"];
     world.keyless(&import).run().ok();
     assert_eq!(fs::read_to_string(&file).unwrap(), "ACME_API_KEY=\n");
-    let (said, warned) = set_up();
+    let (said, warned) = set_up(0);
     assert!(said.contains("everything is in order"), "{said}");
     assert!(!warned.contains("warning"), "{warned}");
     // A variable of another name whose value is a token of a service's form is one too; an example's is none.
@@ -787,7 +821,8 @@ fn what_setting_up_leaves_unfinished_is_said() {
     // Nor does the name of a setting hide one from a person.
     let mode = "operator/work/.env.staging";
     world.home.write(mode, "APP_MODE=q7w2n9d4k1s8z5x3c6v0b2m7j4h9g1f5t8r3y6p2\n").unwrap();
-    let (_, warned) = set_up();
+    let (said, warned) = set_up(0);
+    assert!(said.contains("nothing is at fault, but see the warnings"), "{said}");
     let doubt =
         ".env.staging holds what looks like a credential under the name of a setting (APP_MODE)";
     assert!(warned.contains(doubt) && warned.contains("--also APP_MODE"), "{warned}");

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use keyless_vault::{EnvName, IndexFile, Inventory, Manifest, Secret};
 
-use super::Check;
+use super::{Check, CheckState};
 use crate::{
     ci,
     operator::counted,
@@ -58,7 +58,8 @@ pub(super) fn look(places: &Places, folder: &Path, known: &[Secret]) -> Vec<Chec
     checks
 }
 
-/// What the project declares and no session of `keyless run` can use. `keyless exec` can, so it may be meant.
+/// What the project declares and no session of `keyless run` can use: a warning where the project requires it and requests
+/// carry it, else a note, since `keyless exec` can and it may be meant.
 fn without_hosts(inventory: &Inventory, known: &[Secret]) -> Option<Check> {
     let is_declared = |secret: &&Secret| inventory.rows.contains_key(&secret.path);
     let idle: Vec<&Secret> = known
@@ -86,25 +87,25 @@ fn without_hosts(inventory: &Inventory, known: &[Secret]) -> Option<Check> {
     let found =
         format!("{} of this project {names}: {}", counted(paths.len(), "secret"), paths.join(", "));
     let exec = "keyless exec gives such a value to one command (docs/setup.md)";
-    Some(match carried.as_slice() {
-        [] => Check::note("project.hosts", found, exec),
+    let is_required =
+        |secret: &&Secret| inventory.rows.get(&secret.path).is_some_and(|row| row.required);
+    let lacks = idle.iter().filter(is_carried).any(is_required);
+    let state = if lacks { CheckState::Warning } else { CheckState::Note };
+    let remedy = match carried.as_slice() {
+        [] => exec.to_owned(),
         [path] if !many => {
-            let next = format!("keyless secret set {path} --to HOST{}", signing(&idle, known));
-            Check::note("project.hosts", found, next)
+            format!("keyless secret set {path} --to HOST{}", signing(&idle, known))
         }
         paths if paths.len() == idle.len() => {
-            let next = format!("keyless secret set PATH --to HOST{}", signing(&idle, known));
-            Check::note("project.hosts", found, next)
+            format!("keyless secret set PATH --to HOST{}", signing(&idle, known))
         }
         paths => {
             let paths = paths.join(", ");
-            let next = format!(
-                "keyless secret set PATH --to HOST for {paths}{}; {exec}",
-                signing(&idle, known)
-            );
-            Check::note("project.hosts", found, next)
+            let signing = signing(&idle, known);
+            format!("keyless secret set PATH --to HOST for {paths}{signing}; {exec}")
         }
-    })
+    };
+    Some(Check::other("project.hosts", state, found, remedy))
 }
 
 /// What those of them need as well that are never sent but sign.
