@@ -18,7 +18,8 @@ use super::{
     unlock_vault,
 };
 use crate::{
-    args::{BrowseArgs, CheckArgs, SourceCommand, SourceListArgs},
+    args::{BrowseArgs, CheckArgs, FactorArgs, SourceCommand, SourceListArgs},
+    prompt,
     ui::{Ui, table},
 };
 
@@ -59,6 +60,7 @@ async fn list(ui: &Ui, args: SourceListArgs) -> Result<ExitCode, Error> {
     warn_of_unread(ui, config.unread());
     warn_of_secrets_file(ui);
     if config.declares_any() {
+        say_why(ui, &args.factor);
         let (_, vault) = unlock_vault(&args.factor).await?;
         let reports = ui.wait("Asking the sources", vault.sources()).await?;
         words.push('\n');
@@ -67,6 +69,16 @@ async fn list(ui: &Ui, args: SourceListArgs) -> Result<ExitCode, Error> {
     }
     ui.answer("source list", &data, &words);
     Ok(ExitCode::SUCCESS)
+}
+
+/// Before the passphrase is asked for, whether a broker is unlocked or not: that one's door for agents lists no sources.
+fn say_why(ui: &Ui, factor: &FactorArgs) {
+    if prompt::factor_file(factor).is_none() {
+        ui.aside(
+            "The store is opened for the sources' credentials, to ask each source how it is; an unlocked broker opens them for \
+             sessions alone.",
+        );
+    }
 }
 
 fn warn_of_unread(ui: &Ui, unread: &[String]) {

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     sources::sources,
+    terminal::at_a_terminal,
     world::{ALLOWED, TOKEN, World},
 };
 
@@ -84,6 +85,19 @@ fn a_source_is_added_and_taken_out_and_the_rest_of_the_file_stays() {
     let after = file(&world);
     assert!(after.starts_with(before) && !after.contains("mount"), "{after}");
     assert!(world.keyless(&["source", "list"]).run().ok().contains("other"));
+}
+
+/// Though a broker may be unlocked: whoever is asked for a passphrase is told what for.
+#[test]
+fn a_list_of_sources_says_why_it_asks() {
+    let world = World::with_store();
+    let passphrase = fs::read_to_string(world.operator_file("passphrase")).unwrap();
+    world.keyless(&["source", "add", "mine", "--type", "env"]).run().ok();
+    let list = world.keyless(&["source", "list"]).without_passphrase();
+    let script = format!(
+        "expect('for the sources')\nexpect('assphrase'); say({passphrase:?})\nexpect('mine'); finish(code=0)"
+    );
+    at_a_terminal(&world, list, &script);
 }
 
 #[test]
