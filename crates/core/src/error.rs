@@ -544,10 +544,6 @@ codes! {
     ProviderNotConfigured = "provider_not_configured", "NL-E306", 400, Refused, Operator, false,
         "use a provider that docs/actions.md names",
         "The provider is not set up.";
-    /// A provider does not answer.
-    ProviderUnavailable = "provider_unavailable", "NL-E305", 502, Failure, Upstream, true,
-        "retry later",
-        "The provider could not be reached.";
     /// Proxy-Authorization is missing, wrong or expired.
     ProxyAuthRequired = "proxy_auth_required", "NL-E100", 407, Refused, Agent, false,
         "use the proxy URL of this session",
@@ -568,10 +564,6 @@ codes! {
     ReferenceInResult = "reference_in_result", "NL-E401", 403, Refused, Agent, false,
         "have it done so that its output has no {{nl:",
         "The other agent's result names secrets by reference, so it was withheld.";
-    /// Detection has revoked the agent.
-    RevokedByDetection = "revoked_by_detection", "NL-E601", 403, Refused, Operator, false,
-        "have the operator look at the incidents",
-        "The agent was revoked after an attack was detected.";
     /// A request that the secret's rules about requests do not name.
     RuleDenied = "rule_denied", "NL-E205", 403, Refused, Operator, false,
         "send a request that the secret's allow rules name, or have the operator add one",

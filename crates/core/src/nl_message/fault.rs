@@ -152,7 +152,7 @@ pub fn nl_name(code: Code) -> String {
         Code::GrantExpired => "GRANT_EXPIRED",
         Code::PlaceholderInvalid => "INVALID_PLACEHOLDER",
         Code::ProviderNotConfigured => "PROVIDER_NOT_CONFIGURED",
-        Code::ProviderUnavailable | Code::SecretUnavailable => "PROVIDER_UNREACHABLE",
+        Code::SecretUnavailable => "PROVIDER_UNREACHABLE",
         Code::ReferenceAmbiguous => "AMBIGUOUS_REFERENCE",
         Code::SecretCompromised | Code::SecretNotFound => "SECRET_NOT_FOUND",
         other => return format!("X_{}", other.as_str().to_uppercase()),
