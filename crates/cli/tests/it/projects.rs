@@ -260,6 +260,8 @@ fn of_two_secrets_for_one_variable_the_project_says_which() {
         let errors = run().exits(2).errors();
         assert!(errors.contains("both want the variable TOKEN"), "{why}: {errors}");
         assert!(!errors.contains("The arguments do not fit"), "{why}: {errors}");
+        let choices = format!("keyless run --secret {TOKEN} -- COMMAND, or --secret {other} in");
+        assert!(errors.contains(&choices), "{why}: {errors}");
     };
     refused("nobody says which");
     let doctor = world.keyless(&["doctor"]).run().text();

@@ -170,8 +170,10 @@ pub(super) fn refuse_shared_variables(chosen: &[Secret]) -> Result<(), Error> {
         if let Some(other) = seen.insert(name.as_str(), &secret.path) {
             let words = SafeText::default().and(other).and(" and ").and(&secret.path);
             let words = words.and(" both want the variable ").as_they_wrote(name.as_str());
-            let words =
-                words.and("; declare one in .keyless/secrets.toml, or name one with --secret");
+            let words = words.and("; name what this run needs: keyless run --secret ").and(other);
+            let words = words.and(" -- COMMAND, or --secret ").and(&secret.path);
+            let words = words
+                .and(" in its place, and --secret once more for each other one; a project declares one of them in .keyless/secrets.toml");
             return Err(Error::with(Code::SessionUnfit, words));
         }
     }
