@@ -31,7 +31,8 @@ pub use self::{
     propose::{Judged, Proposal, Proposer},
     rewrite::LeftBehind,
     scan::{
-        Scan, ValuesHeld, Variable, is_taken_from, made_up_in, scan, values_beside, values_held,
+        Scan, ValuesHeld, Variable, is_taken_from, made_up_in, scan, values_at_hand, values_beside,
+        values_held,
     },
     signing::signer_of,
     state::{SetupState, Step, StepStatus},

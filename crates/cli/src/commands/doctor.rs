@@ -58,12 +58,11 @@ fn values(folder: &Path) -> Vec<Check> {
         return Vec::new();
     }
     let looks = looks_secret();
-    let project = Manifest::project_of(folder);
-    let repository = folder.ancestors().find(|above| above.join(".git").exists());
-    let root = project.as_deref().or(repository).unwrap_or(folder);
+    let project = root_of(folder);
+    let root = project.as_deref().unwrap_or(folder);
     let name = root.file_name().unwrap_or_default().to_string_lossy();
     let proposer = Proposer::new(&providers, &name, &looks);
-    let held = if project.is_some() || repository.is_some() {
+    let held = if project.is_some() {
         values_held(root, &proposer)
     } else {
         values_beside(root, &proposer)
@@ -97,6 +96,12 @@ fn values(folder: &Path) -> Vec<Check> {
         Check::other("project.values", CheckState::Warning, found, remedy)
     });
     raw.chain(overruled).chain(doubts).collect()
+}
+
+/// The project that a folder lies in, or else the repository.
+pub(super) fn root_of(folder: &Path) -> Option<PathBuf> {
+    let repository = || folder.ancestors().find(|above| above.join(".git").exists());
+    Manifest::project_of(folder).or_else(|| repository().map(Path::to_owned))
 }
 
 /// Values that requests carry, which need not lie in a file beside those that `staying` names.

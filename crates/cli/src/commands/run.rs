@@ -60,7 +60,7 @@ pub(super) async fn run(ui: &Ui, args: RunArgs) -> Result<ExitCode, Error> {
     warn_of_unnamed(ui, &session);
     say_what_stays_out(ui, &session);
     say_who_is_asked(ui, &session);
-    let remove = exposed::settle(ui, &args, &session);
+    let remove = exposed::settle(ui, &args, &session, &hide);
     if let Some(other) = session.other_version() {
         ui.warn(other_version(&other));
     }

@@ -1,6 +1,8 @@
 //! A project's manifest, merged with what the operator knows, as `secret validate` tells it; and
 //! aliases in the environment of a command.
 
+use std::fs;
+
 use serde_json::{Value, json};
 
 use crate::{
@@ -245,6 +247,33 @@ fn a_secret_that_is_named_twice_is_one() {
     let world = World::with_token();
     let run = world.keyless(&["run", "--secret", TOKEN, "--secret", TOKEN, "--", "true"]).run();
     run.ok();
+}
+
+/// What the variable has a placeholder for, the agent would read in the file beside it.
+#[test]
+fn raw_values_of_a_runs_own_secrets_in_its_files_are_warned_of() {
+    let world = World::with_token();
+    world.declares(format!("required = [{TOKEN:?}]\n"));
+    let value = world.another_value();
+    let raw = format!("LOG_LEVEL=debug\n{VARIABLE}={value}\nOTHER_API_KEY={value}\n");
+    world.home.write("work/.env", &raw).unwrap();
+    fs::create_dir_all(world.home.root().join("work/inner")).unwrap();
+    let told = |options: &[&str]| {
+        let run = world.keyless(&[options, &["--", "true"]].concat()).run();
+        run.exits(0).errors()
+    };
+    let said = told(&["run"]);
+    let line = format!("warning: .env ({VARIABLE}) holds raw values of this run's secrets");
+    assert!(said.lines().any(|one| one.starts_with(&line)), "{said}");
+    assert!(said.contains("keyless secret import .env --leave empty"), "{said}");
+    for quiet in [&["run", "--hide", ".env"][..], &["run", "--no-secrets"], &["--quiet", "run"]] {
+        assert!(!told(quiet).contains("raw values"), "{quiet:?}: {}", told(quiet));
+    }
+    // What is data and no settings is not read before a command begins.
+    world.home.write("work/.env", format!("{raw}#{}\n", "x".repeat(65 * 1024))).unwrap();
+    assert!(!told(&["run"]).contains("raw values"));
+    world.home.write("work/.env", format!("{VARIABLE}=@secret:{TOKEN}\n")).unwrap();
+    assert!(!told(&["run"]).contains("raw values"));
 }
 
 #[test]

@@ -29,6 +29,10 @@ const NO_TEXT: [io::ErrorKind; 4] = [
     io::ErrorKind::NotFound,
     PlainFile::NO_FILE,
 ];
+/// As much of `.env` files as a command waits for that is about to start; larger ones are a doctor's.
+const MAX_AT_HAND: u64 = 64 * 1024;
+/// The files of that form that tools read in development, in the order in which they are told of.
+const AT_HAND: &[&str] = &[".env", ".env.local", ".env.development", ".envrc", ".dev.vars"];
 /// Where a project ends and somebody's whole disk begins.
 const MAX_FILES: usize = 20_000;
 /// Built or foreign.
@@ -131,6 +135,25 @@ pub fn values_beside(folder: &Path, proposer: &Proposer<'_>) -> ValuesHeld {
     held(looked_through(folder, proposer, Files::EnvHere))
 }
 
+/// What of the variables `names` lies in the usual `.env` files of `folder`, of which only small ones are read, and no folder
+/// is listed: for who waits. Blocks.
+pub fn values_at_hand(
+    folder: &Path,
+    names: &BTreeSet<&str>,
+    proposer: &Proposer<'_>,
+) -> ValuesHeld {
+    let mut looked = Looking::at(folder, proposer, Files::EnvHere);
+    looked.names = Some(names);
+    for name in AT_HAND {
+        let file = folder.join(name);
+        let is_small = |found: fs::Metadata| found.is_file() && found.len() <= MAX_AT_HAND;
+        if fs::symlink_metadata(&file).is_ok_and(is_small) {
+            looked.file(&file, name);
+        }
+    }
+    held(looked)
+}
+
 fn held(looked: Looking<'_>) -> ValuesHeld {
     let (secrets, overruled) = (looked.held, looked.overruled);
     let (uncarried, doubtful) = (looked.found.uncarried, looked.found.doubtful);
@@ -168,8 +191,7 @@ fn is_env_file(path: &Path, name: &str) -> bool {
 }
 
 fn looked_through<'a>(root: &'a Path, proposer: &'a Proposer<'a>, files: Files) -> Looking<'a> {
-    let (found, held, overruled) = (Scan::default(), BTreeMap::new(), BTreeMap::new());
-    let mut looked = Looking { root, proposer, files, found, held, overruled };
+    let mut looked = Looking::at(root, proposer, files);
     let mut folders = vec![root.to_owned()];
     while let Some(folder) = folders.pop() {
         let read = fs::read_dir(&folder).and_then(Iterator::collect::<io::Result<Vec<_>>>);
@@ -209,6 +231,8 @@ struct Looking<'a> {
     root: &'a Path,
     proposer: &'a Proposer<'a>,
     files: Files,
+    /// The variables of `.env` files that are looked at; all when absent.
+    names: Option<&'a BTreeSet<&'a str>>,
     found: Scan,
     /// What the `.env` files hold that no example has, by file.
     held: BTreeMap<PathBuf, Vec<Proposal>>,
@@ -216,7 +240,12 @@ struct Looking<'a> {
     overruled: BTreeMap<PathBuf, Vec<(Proposal, usize)>>,
 }
 
-impl Looking<'_> {
+impl<'a> Looking<'a> {
+    fn at(root: &'a Path, proposer: &'a Proposer<'a>, files: Files) -> Self {
+        let (found, held, overruled) = (Scan::default(), BTreeMap::new(), BTreeMap::new());
+        Self { root, proposer, files, names: None, found, held, overruled }
+    }
+
     fn file(&mut self, path: &Path, name: &str) {
         if self.found.files == MAX_FILES {
             self.found.cut_short = true;
@@ -276,7 +305,10 @@ impl Looking<'_> {
         let is_example = path
             .extension()
             .is_some_and(|end| end == "example" || end == "sample" || end == "template");
-        let assignments = read_dotenv(text).assignments;
+        let mut assignments = read_dotenv(text).assignments;
+        if let Some(names) = self.names {
+            assignments.retain(|one| names.contains(one.name.as_str()));
+        }
         let last: BTreeMap<String, Zeroizing<String>> =
             assignments.iter().map(|one| (one.name.clone(), one.value.clone())).collect();
         for one in assignments {
