@@ -107,7 +107,7 @@ fn what_holds_something_hidden_elsewhere_keeps_its_name() {
         let scene = Scene::script(
             user,
             "for folder in conf conf/deep other; do \
-             mv -T \"$D/$folder\" \"$D/aside\" 2>/dev/null && echo \"$folder moved\"; done; ls \"$D\"",
+             python3 -c 'import os, sys; os.rename(sys.argv[1], sys.argv[2])' \"$D/$folder\" \"$D/aside\" 2>/dev/null && echo \"$folder moved\"; done; ls \"$D\"",
         );
         let folder = scene.folder("work");
         fs::create_dir_all(folder.join("conf/deep")).expect("made");
