@@ -33,6 +33,9 @@ use crate::{
 /// A connection that was used so lately is hardly closed by now.
 const JUST_NOW: Duration = Duration::from_secs(1);
 
+/// As many connections go to one destination for requests that it takes over HTTP/2, if it takes few over each.
+const MOST_SHARED: usize = 32;
+
 /// Whose a connection is. Two kinds of their own, so that no name of a session makes it the broker's.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Owner {
@@ -88,8 +91,8 @@ struct Home {
 #[derive(Default)]
 struct Kept {
     http1: Vec<(Http1, Instant)>,
-    /// With when it was opened.
-    http2: Option<(http2::Client, Instant)>,
+    /// Each with when it was opened: one, unless the destination takes no more requests over it.
+    http2: Vec<(http2::Client, Instant)>,
     speaks_http1: bool,
     used: Option<Instant>,
     /// When and why dialling failed last: an answer for those who were waiting then.
@@ -181,6 +184,7 @@ impl Pool {
         slots.retain(|_, slot| {
             let mut kept = slot.kept.lock();
             kept.http1.retain_mut(|(http1, since)| http1.is_open() && since.elapsed() < idle_time);
+            kept.close_spare();
             let fresh = kept.used.is_some_and(|used| used.elapsed() < idle_time);
             // Whoever holds the slot is about to use it.
             fresh || !kept.http1.is_empty() || Arc::strong_count(slot) > 1
@@ -266,12 +270,12 @@ fn last_beyond(mut times: Vec<Instant>, kept: usize) -> Instant {
 impl Kept {
     /// How many connections it has.
     fn count(&self) -> usize {
-        self.http1.len() + usize::from(self.http2.is_some())
+        self.http1.len() + self.http2.len()
     }
 
     /// Since when each of its connections has been idle. One that requests share counts as used last.
     fn times(&self) -> Vec<Instant> {
-        let shared = self.http2.as_ref().map(|(_, opened)| self.used.unwrap_or(*opened));
+        let shared = self.http2.iter().map(|(_, opened)| self.used.unwrap_or(*opened));
         self.http1.iter().map(|(_, since)| *since).chain(shared).collect()
     }
 
@@ -280,8 +284,27 @@ impl Kept {
         let old = self.http1.extract_if(.., |(_, since)| *since <= last);
         taken.extend(old.map(|(http1, _)| Sender::Http1(http1)));
         let used = self.used;
-        let old = self.http2.take_if(|(_, opened)| used.unwrap_or(*opened) <= last);
+        let old = self.http2.extract_if(.., |(_, opened)| used.unwrap_or(*opened) <= last);
         taken.extend(old.map(|(shared, _)| Sender::Http2(shared)));
+    }
+
+    /// Closes what is shared by nobody at present, but for one.
+    fn close_spare(&mut self) {
+        let mut number = 0..;
+        self.http2.retain(|(shared, _)| number.next() == Some(0) || !shared.is_idle());
+    }
+
+    /// One over which a request is taken, of those that were opened at `since` or later. Where there are as many as may
+    /// be, any: one waits there.
+    fn shared(&mut self, since: Option<Instant>) -> Option<Sender> {
+        self.http2.retain(|(shared, _)| !shared.is_closed());
+        let is_good = |opened: &Instant| since.is_none_or(|since| *opened >= since);
+        let mut good = self.http2.iter().filter(|(_, opened)| is_good(opened));
+        let found = match good.find(|(shared, _)| !shared.is_full()) {
+            None if self.http2.len() >= MOST_SHARED => self.http2.last(),
+            found => found,
+        };
+        found.map(|(shared, _)| Sender::Http2(shared.clone()))
     }
 }
 
@@ -305,12 +328,8 @@ impl Slot {
     fn take(&self, idle_time: Duration) -> Option<Sender> {
         let mut kept = self.kept.lock();
         kept.used = Some(Instant::now());
-        if let Some((shared, _)) = kept.http2.as_ref() {
-            if shared.is_closed() {
-                kept.http2 = None;
-            } else {
-                return Some(Sender::Http2(shared.clone()));
-            }
+        if let Some(shared) = kept.shared(None) {
+            return Some(shared);
         }
         while let Some((mut http1, since)) = kept.http1.pop() {
             let idle = since.elapsed();
@@ -325,10 +344,7 @@ impl Slot {
 
     /// A shared connection that is no older than this.
     fn take_since(&self, then: Instant) -> Option<Sender> {
-        let kept = self.kept.lock();
-        let (shared, opened) = kept.http2.as_ref()?;
-        let is_good = *opened >= then && !shared.is_closed();
-        is_good.then(|| Sender::Http2(shared.clone()))
+        self.kept.lock().shared(Some(then))
     }
 
     fn speaks_http1(&self) -> bool {
@@ -349,7 +365,7 @@ impl Slot {
             Ok(Sender::Http1(_)) => kept.speaks_http1 = true,
             Ok(Sender::Http2(shared)) => {
                 kept.speaks_http1 = false;
-                kept.http2 = Some((shared.clone(), now));
+                kept.http2.push((shared.clone(), now));
             }
             Err(error) => kept.failed = Some((now, error.clone())),
         }

@@ -113,7 +113,7 @@ fn a_run_with_a_factor_of_its_own_is_seen_and_ended() {
     world.write_config();
     let run = |end: &str| {
         let script = format!(
-            r#""$0" run -- sh -c 'echo up > up; while [ -e up ]; do sleep 0.05; done; curl -sS https://{ALLOWED}/ || echo refused' &
+            r#""$0" run -- sh -c 'echo up > up; while [ -e up ]; do sleep 0.05; done; curl -sSf https://{ALLOWED}/ || echo refused' &
             while [ ! -e up ]; do sleep 0.05; done
             "$0" session list --json > list; {end}; rm up; wait $!"#
         );

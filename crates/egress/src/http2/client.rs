@@ -19,6 +19,7 @@ use tokio::{
     io::{AsyncRead, AsyncWrite},
     sync::Mutex as AsyncMutex,
     task::JoinSet,
+    time::timeout,
 };
 
 use super::{
@@ -40,6 +41,9 @@ const SEND_BUFFER: usize = 1 << 20;
 /// Notices a destination that vanished without a word.
 const PATIENCE: Patience =
     Patience { silence: Duration::from_secs(30), answer: Duration::from_secs(20) };
+
+/// How long a request waits for another's end where the destination takes no more at once: then it goes elsewhere.
+const CROWDED: Duration = Duration::from_secs(1);
 
 /// One connection, shared.
 #[derive(Clone)]
@@ -97,6 +101,16 @@ impl Client {
         matches!(self.requests.clone().poll_ready(&mut cx), Poll::Ready(Err(_)))
     }
 
+    /// Whether nobody has a request on it.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.streams.open() == 0
+    }
+
+    /// Whether the destination takes no further request until one of those under way is over.
+    pub(crate) fn is_full(&self) -> bool {
+        self.streams.open() >= self.requests.current_max_send_streams()
+    }
+
     /// Sends a request and waits for the answer's head; `interim` is told of what comes before it.
     /// What is left of the request's body then goes on by itself.
     pub(crate) async fn send(
@@ -140,11 +154,16 @@ impl Client {
 
     /// Sends a head, as soon as the destination takes one more.
     async fn begin(&self, request: Request<Outgoing>) -> Result<Begun, Failure> {
-        let _turn = self.turn.lock().await;
         let mut requests = self.requests.clone();
-        if let Err(error) = poll_fn(|cx| requests.poll_ready(cx)).await {
-            return Err(Failure { error, unsent: Some(Box::new(request)) });
-        }
+        let ready = async {
+            let turn = self.turn.lock().await;
+            poll_fn(|cx| requests.poll_ready(cx)).await.map(|()| turn)
+        };
+        let ready = timeout(CROWDED, ready).await;
+        let _turn = match ready.unwrap_or_else(|_| Err(Reason::REFUSED_STREAM.into())) {
+            Ok(turn) => turn,
+            Err(error) => return Err(Failure { error, unsent: Some(Box::new(request)) }),
+        };
         let (mut parts, body) = request.into_parts();
         fit(&mut parts.headers);
         let length = body.size_hint().exact();

@@ -10,6 +10,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use h2::Reason;
 use http::{HeaderMap, Request, Response, StatusCode, Version};
 use http_body_util::combinators::UnsyncBoxBody;
 use hyper::client::conn::{TrySendError, http1};
@@ -33,6 +34,7 @@ pub(crate) type OutgoingBody = UnsyncBoxBody<Bytes, Box<dyn std::error::Error + 
 const MAX_HEAD: usize = 256 << 10;
 
 const TOOK_TOO_LONG: &str = "the answer took too long";
+const TAKES_NO_MORE: &str = "it takes no more requests at once";
 const WANTS_CERTIFICATE: &str = "it asks for a client certificate that it takes";
 
 /// A connection that is checked out for one request.
@@ -314,6 +316,7 @@ fn explain_http2(error: &h2::Error) -> Error {
     let words = match error.get_io() {
         Some(io) if asks_for_certificate(io) => WANTS_CERTIFICATE,
         Some(io) if io.kind() == ErrorKind::TimedOut => TOOK_TOO_LONG,
+        None if error.reason() == Some(Reason::REFUSED_STREAM) => TAKES_NO_MORE,
         _ => "the connection broke",
     };
     Error::with(Code::UpstreamProtocol, SafeText::words(words))
