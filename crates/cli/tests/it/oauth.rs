@@ -29,6 +29,8 @@ struct State {
     given: usize,
     /// Where given, the only refresh token that is taken, and the next one.
     refresh: Option<(String, Vec<String>)>,
+    /// Where given, the refresh token that comes with each answer.
+    unasked: Option<String>,
     expires_in: u64,
     /// How many token requests have to be there before the first is answered.
     awaited: usize,
@@ -73,6 +75,9 @@ async fn token(request: Request<RequestBody>, state: Arc<Mutex<State>>) -> Reply
         *expected = next.remove(0);
         answer["refresh_token"] = json!(expected);
     }
+    if let Some(unasked) = &state.unasked {
+        answer["refresh_token"] = json!(unasked);
+    }
     answer["access_token"] = json!(state.tokens[state.given]);
     state.given += 1;
     let answer = answer.to_string();
@@ -111,7 +116,7 @@ async fn interface(request: Request<RequestBody>, state: Arc<Mutex<State>>) -> R
 
 fn state(world: &World, tokens: usize) -> State {
     let tokens = (0..tokens).map(|_| world.another_value()).collect();
-    State { tokens, given: 0, refresh: None, expires_in: 3600, awaited: 1 }
+    State { tokens, given: 0, refresh: None, unasked: None, expires_in: 3600, awaited: 1 }
 }
 
 #[test]
@@ -176,6 +181,28 @@ fn a_refresh_token_that_rotates_is_stored() {
         .run()
         .ok();
     assert!(told.contains("token_unavailable") && told.contains("400 invalid_grant"), "{told}");
+}
+
+/// RFC 6749, 4.4.3: it should not come, and some send it all the same.
+#[test]
+fn a_refresh_token_for_a_clients_own_secret_does_not_take_its_place() {
+    let mut world = World::with_store();
+    let mut state = state(&world, 2);
+    // The endpoint takes any request, and gives a refresh token with each.
+    state.unasked = Some(world.another_value());
+    state.expires_in = 1;
+    let provider = Provider::start(&mut world, state);
+    let grant = "client-credentials https://auth.allowed.test/token my-client";
+    world.add(CLIENT, &["--to", ALLOWED, "--env", "TOKEN", "--oauth", grant]).ok();
+    let ask = r#"curl -sS -o /dev/null -w '%{http_code} ' -H "Authorization: Bearer $TOKEN" https://api.allowed.test/"#;
+    for _ in 0..2 {
+        assert_eq!(world.agent_sh(ask).run().ok(), "200 ");
+    }
+    let shown = world.keyless(&["secret", "show", CLIENT, "--json"]).run().data();
+    assert_eq!(shown["version"], 1);
+    for body in provider.bodies() {
+        assert!(world.canary.find(body.as_bytes()).is_some(), "{body}");
+    }
 }
 
 /// A secret with a refresh token that the provider takes, and gives the next for.

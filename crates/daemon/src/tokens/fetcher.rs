@@ -97,8 +97,7 @@ impl Fetcher {
         refused: &SecretValue,
         slot: &Slot,
     ) -> Result<Option<SecretValue>, Error> {
-        let rotates = slot.grant.rule.oauth.as_ref().map(|grant| grant.kind);
-        if rotates != Some(GrantKind::RefreshToken) {
+        if !rotates(&slot.grant) {
             return Ok(None);
         }
         for wait in LOOKS {
@@ -187,7 +186,8 @@ fn take_up(
     reply: TokenReply,
 ) -> Result<SecretValue, Error> {
     let TokenReply { access_token, refresh_token, expires_in } = reply;
-    if let Some(refresh) = refresh_token {
+    // The client's own secret is not what a refresh token takes the place of.
+    if let Some(refresh) = refresh_token.filter(|_| rotates(grant)) {
         // One that is no value could neither be stored nor sent.
         value_of(path, refresh.to_vec())?;
         state.newer = Some(Newer { refresh, stored, is_owed: true });
@@ -197,6 +197,11 @@ fn take_up(
     let until = good_until(obtained, expires_in);
     state.token = Some(Token { grant: Arc::clone(grant), value: access_token, obtained, until });
     Ok(value)
+}
+
+/// Whether the stored value is a refresh token, so that the next one takes its place.
+fn rotates(grant: &Grant) -> bool {
+    grant.rule.oauth.as_ref().is_some_and(|grant| grant.kind == GrantKind::RefreshToken)
 }
 
 fn path_of(grant: &OauthGrant) -> String {
