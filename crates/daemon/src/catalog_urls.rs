@@ -328,11 +328,25 @@ impl UrlCatalogs {
         let client = client(config)?;
         let mut reports = Vec::with_capacity(self.settings.source.len());
         for source in &self.settings.source {
-            let report = self.refresh_one(&client, source, all).await?;
-            self.files.note(serde_json::json!(report));
-            reports.push(report);
+            reports.push(self.refresh_noted(&client, source, all).await?);
         }
         Ok(reports)
+    }
+
+    /// Fetches one address, however fresh it is.
+    pub async fn refresh_address(&self, config: &Config, url: &str) -> Result<UrlReport, Error> {
+        self.refresh_noted(&client(config)?, self.find(url)?, true).await
+    }
+
+    async fn refresh_noted(
+        &self,
+        client: &Client,
+        source: &Source,
+        all: bool,
+    ) -> Result<UrlReport, Error> {
+        let report = self.refresh_one(client, source, all).await?;
+        self.files.note(serde_json::json!(report));
+        Ok(report)
     }
 
     async fn refresh_one(

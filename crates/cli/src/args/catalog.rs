@@ -34,8 +34,12 @@ Examples:
     /// Say how the addresses and this project's files stand, without fetching
     #[command(after_help = "Examples:\n  keyless catalog status")]
     Status,
-    /// Fetch what is older than its time
-    #[command(after_help = "Examples:\n  keyless catalog refresh\n  keyless catalog refresh --all")]
+    /// Fetch what is older than its time; an address that is named is fetched in any case
+    #[command(after_help = "\
+Examples:
+  keyless catalog refresh
+  keyless catalog refresh https://acme.example/keyless/acme.json
+  keyless catalog refresh --all")]
     Refresh(CatalogRefreshArgs),
     /// Pin an address to what it brought, or to a SHA-256
     #[command(after_help = "\
@@ -76,8 +80,11 @@ pub(crate) struct CatalogAddUrlArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct CatalogRefreshArgs {
+    /// This address alone, also where it is fresh still
+    #[arg(value_name = "URL")]
+    pub(crate) url: Option<String>,
     /// Also what is fresh still
-    #[arg(long)]
+    #[arg(long, conflicts_with = "url")]
     pub(crate) all: bool,
 }
 

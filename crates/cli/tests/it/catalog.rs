@@ -174,6 +174,10 @@ fn what_an_address_brought_first_it_has_to_bring_again() {
     // Within its time nothing is fetched.
     assert_eq!(outcome(&world, &["refresh"], 0), json!("loaded-from-cache"));
     assert_eq!(first.connections().len(), 1);
+    // But what is named is.
+    assert_eq!(outcome(&world, &["refresh", URL], 0), json!("loaded"));
+    assert_eq!(first.connections().len(), 2);
+    world.keyless(&["catalog", "refresh", "https://other.test/x.json"]).run().exits(2);
     drop(first);
     assert_eq!(outcome(&world, &["refresh", "--all"], 1), json!("served-stale-cache"));
 

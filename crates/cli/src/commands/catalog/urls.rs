@@ -59,7 +59,13 @@ pub(super) async fn refresh(
 ) -> Result<ExitCode, Error> {
     let catalogs = UrlCatalogs::load(places)?;
     let config = Config::load(&places.config_file())?;
-    let reports = ui.wait("Fetching catalogs", catalogs.refresh(&config, args.all)).await?;
+    let fetching = async {
+        match &args.url {
+            Some(url) => Ok(vec![catalogs.refresh_address(&config, url).await?]),
+            None => catalogs.refresh(&config, args.all).await,
+        }
+    };
+    let reports = ui.wait("Fetching catalogs", fetching).await?;
     Ok(tell(ui, "catalog refresh", &reports))
 }
 
