@@ -150,6 +150,19 @@ fn a_log_that_was_changed_is_a_fault() {
     world.keyless(&["audit", "verify"]).run().exits(6);
 }
 
+/// A command without secrets keeps its log in the store's file, in which there is no vault then.
+#[test]
+fn a_store_that_has_a_log_alone_is_no_fault() {
+    let world = World::empty();
+    world.keyless(&["run", "--no-secrets", "--", "true"]).run().ok();
+    let answer = world.keyless(&["doctor", "--json"]).run().json();
+    let all = answer["data"]["checks"].as_array().unwrap();
+    let there = all.iter().find(|check| check["id"] == json!("store.there")).unwrap();
+    assert_eq!(there["state"], json!("note"), "{there}");
+    assert!(there["remedy"].as_str().unwrap().contains("keyless init"), "{there}");
+    assert!(all.iter().any(|check| check["id"] == json!("store.log")), "{all:?}");
+}
+
 /// A folder that nobody has set up yet is where raw values lie.
 #[test]
 fn raw_values_are_told_before_there_is_a_manifest() {
