@@ -303,6 +303,38 @@ async fn open_store() -> Result<(Places, Store), Error> {
     Ok((places, store))
 }
 
+/// As [`open_store`], for what goes by nothing of `config.toml` but where the store is: a fault elsewhere in it is a warning.
+async fn open_sure_store(ui: &Ui) -> Result<(Places, Store), Error> {
+    keyless_daemon::refuse_inside_session()?;
+    let places = Places::from_environment()?;
+    let (store, fault) = keyless_daemon::open_sure_store(&places).await?;
+    if let Some(fault) = &fault {
+        warn_of_config(ui, fault);
+    }
+    keyless_daemon::note_home(&places);
+    Ok((places, store))
+}
+
+fn warn_of_config(ui: &Ui, fault: &Error) {
+    let next = fault.code().remediation().action;
+    ui.warn(format!("config.toml as it lies there is not in force: {fault}. Next: {next}"));
+}
+
+/// The vault as the proof to a broker that runs, which goes by the `config.toml` that it took up last: a fault in the file
+/// since then is a warning. Without such a broker it is as [`unlock_vault`].
+async fn unlock_beside_broker(ui: &Ui, factor: &FactorArgs) -> Result<(Places, Vault), Error> {
+    let places = Places::from_environment()?;
+    let fault = Config::load(&places.config_file()).err();
+    let Some(fault) = fault else { return unlock_vault(factor).await };
+    let status = keyless_daemon::service_status(&places.agent_socket()).await?;
+    if status.is_none_or(|status| status.locked) {
+        return Err(fault);
+    }
+    let (places, store) = open_sure_store(ui).await?;
+    let vault = opened_vault(store, factor, || prompt::factor(factor)).await?;
+    Ok((places, vault))
+}
+
 /// The vault, unlocked by what the arguments, the environment or a person give.
 async fn unlock_vault(factor: &FactorArgs) -> Result<(Places, Vault), Error> {
     let (places, store) = open_store().await?;

@@ -198,6 +198,34 @@ impl Config {
         Self::parse(&text).map_err(|fault| invalid(path, &fault))
     }
 
+    /// As [`load`](Self::load). Of a file that can't be used it gives what is sure all the same, with the fault beside it: where
+    /// the store is, and what is noted in its log; all else is as without a file. Fails where that is not sure, so that no
+    /// other store is ever looked at.
+    pub(crate) fn of_store(path: &Path) -> Result<(Self, Option<Error>), Error> {
+        let fault = match Self::load(path) {
+            Ok(config) => return Ok((config, None)),
+            Err(fault) => fault,
+        };
+        match read_settings_text(path).ok().and_then(|text| Self::store_alone(&text)) {
+            Some(config) => Ok((config, Some(fault))),
+            None => Err(fault),
+        }
+    }
+
+    fn store_alone(text: &str) -> Option<Self> {
+        let mut table: toml::Table = text.parse().ok()?;
+        // A section that is none of these may be what was to say where the store is.
+        for section in ["audit", "desktop", "egress", "liveness", "nl", "pack", "unlock", "web"] {
+            table.remove(section);
+        }
+        refuse_aliases(&table).ok()?;
+        let config: Self = table.try_into().ok()?;
+        config.marks().ok()?;
+        // A server below another heading than [store] is one that was meant.
+        let is_sure = config.store.url.is_some() || !text.contains("postgres");
+        is_sure.then_some(config)
+    }
+
     /// What the operator wants noted in entries of the log.
     pub(crate) fn marks(&self) -> Result<Vec<Mark>, String> {
         self.compliance.iter().map(ComplianceConfig::mark).collect()
@@ -403,6 +431,26 @@ mod tests {
         assert_eq!(config.egress.limits().connections, 500);
         assert_eq!(config.egress.allowance().requests_per_minute, Some(600));
         assert_eq!(config.egress.internal().unwrap()[0].to_string(), "git.corp.test:443");
+    }
+
+    #[test]
+    fn a_fault_elsewhere_leaves_it_sure_where_the_store_is() {
+        let url = |text: &str| Config::store_alone(text).map(|config| config.store.url);
+        let server = "postgres://keyless@db.test/keyless";
+        let store = format!("[store]\nurl = '{server}'\n");
+        assert_eq!(url("[egress]\npolcy = 'x'"), Some(None));
+        assert_eq!(url(&format!("{store}[egress]\npolcy = 'x'")), Some(Some(server.to_owned())));
+        for unsure in [
+            format!("[stor]\nurl = '{server}'"),
+            format!("[egress]\nurl = '{server}'"),
+            "[stor]\npassword_file = '/x'\n[egress]\npolcy = 'x'".to_owned(),
+            format!("{store}pasword_file = '/x'"),
+            "[egress]\npolcy = 'x'\n[[compliance]]\nsecrets = ['a b']\nmetadata = { a = true }"
+                .to_owned(),
+            "[egress".to_owned(),
+        ] {
+            assert_eq!(url(&unsure), None, "{unsure}");
+        }
     }
 
     #[test]

@@ -445,6 +445,15 @@ pub async fn open_store(places: &Places) -> Result<Store, Error> {
     Ok(store)
 }
 
+/// As [`open_store`], also where `config.toml` can't be used but it is sure where it says that the store is; the fault is given
+/// beside it. For what goes by nothing else in that file.
+pub async fn open_sure_store(places: &Places) -> Result<(Store, Option<Error>), Error> {
+    let (config, fault) = Config::of_store(&places.config_file())?;
+    let store = Store::open(place_in(places, &config.store)?).await?;
+    annotate(&store, &config);
+    Ok((store, fault))
+}
+
 /// Whether there is no store here, or none that is seen.
 pub(crate) async fn sees_no_store(places: &Places) -> bool {
     open_store(places).await.is_err_and(|error| error.code() == Code::NotInitialised)

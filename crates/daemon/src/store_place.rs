@@ -31,6 +31,11 @@ pub fn store_place(places: &Places) -> Result<StorePlace, Error> {
     place_in(places, &Config::load(&places.config_file())?.store)
 }
 
+/// As [`store_place`], also by a `config.toml` that can't be used, as long as it is sure where it says that the store is.
+pub fn sure_store_place(places: &Places) -> Result<StorePlace, Error> {
+    place_in(places, &Config::of_store(&places.config_file())?.0.store)
+}
+
 /// As [`store_place`], by a `config.toml` that was read already.
 pub(crate) fn place_in(places: &Places, config: &StoreConfig) -> Result<StorePlace, Error> {
     let Some(url) = &config.url else { return Ok(StorePlace::from(&places.store_file())) };

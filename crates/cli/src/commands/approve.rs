@@ -22,7 +22,7 @@ use self::{
     dialog::{About, Dialog},
     words::{describe, standing_rows},
 };
-use super::{ui::ValueScene, unlock_vault};
+use super::{ui::ValueScene, unlock_beside_broker};
 use crate::{
     args::{AnswerWord, ApproveArgs},
     prompt,
@@ -36,7 +36,7 @@ pub(super) async fn run(ui: &Ui, args: ApproveArgs) -> Result<ExitCode, Error> {
             SafeText::words(option).and(" goes with an answer: keyless approve ID --accept");
         return Err(Error::with(Code::Usage, words));
     }
-    let (places, vault) = unlock_vault(&args.factor).await?;
+    let (places, vault) = unlock_beside_broker(ui, &args.factor).await?;
     let vault = Arc::new(vault);
     let mut approver = ApproverHandle::open(&places, Arc::clone(&vault)).await?;
     let guide = Guide { places, vault };

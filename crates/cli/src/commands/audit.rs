@@ -12,7 +12,7 @@ use keyless_core::{
 use keyless_daemon::{AuditQuery, BreaksSeen, Config};
 use serde_json::json;
 
-use super::{open_store, unlock_vault};
+use super::{open_sure_store, unlock_vault};
 use crate::{
     args::{
         AcceptBreakArgs, AuditCommand, CheckpointArgs, ExportArgs, FactorArgs, QueryArgs,
@@ -28,7 +28,7 @@ pub(super) async fn run(ui: &Ui, command: AuditCommand) -> Result<ExitCode, Erro
     match command {
         AuditCommand::AcceptBreak(args) => accept_break(ui, args).await,
         AuditCommand::Checkpoint(args) => checkpoint(ui, &args).await,
-        AuditCommand::Export(args) => export(args).await,
+        AuditCommand::Export(args) => export(ui, args).await,
         AuditCommand::Query(args) => query(ui, args).await,
         AuditCommand::Rotate(args) if args.keys => rotate_keys(ui, &args.factor).await,
         AuditCommand::Rotate(args) => rotate(ui, &args.factor).await,
@@ -39,7 +39,7 @@ pub(super) async fn run(ui: &Ui, command: AuditCommand) -> Result<ExitCode, Erro
 }
 
 async fn tail(ui: &Ui, args: &TailArgs) -> Result<ExitCode, Error> {
-    let (_, store) = open_store().await?;
+    let (_, store) = open_sure_store(ui).await?;
     let entries = keyless_daemon::audit_tail(&store, args.lines).await?;
     let nothing =
         if args.lines == 0 { "None was asked for.\n" } else { "Nothing has happened yet.\n" };
@@ -49,7 +49,7 @@ async fn tail(ui: &Ui, args: &TailArgs) -> Result<ExitCode, Error> {
 }
 
 async fn query(ui: &Ui, args: QueryArgs) -> Result<ExitCode, Error> {
-    let (_, store) = open_store().await?;
+    let (_, store) = open_sure_store(ui).await?;
     let entries = keyless_daemon::audit_query(&store, &wanted(args)).await?;
     let next = entries.last().map(|entry| entry.sequence);
     let words = shown(&entries, "No entry fits.\n");
@@ -57,8 +57,8 @@ async fn query(ui: &Ui, args: QueryArgs) -> Result<ExitCode, Error> {
     Ok(ExitCode::SUCCESS)
 }
 
-async fn export(args: ExportArgs) -> Result<ExitCode, Error> {
-    let (_, store) = open_store().await?;
+async fn export(ui: &Ui, args: ExportArgs) -> Result<ExitCode, Error> {
+    let (_, store) = open_sure_store(ui).await?;
     // All of them, unless it is said how many.
     let mut left = args.query.limit;
     let mut wanted = AuditQuery { limit: left, ..wanted(args.query) };
@@ -164,7 +164,7 @@ async fn rotate_keys(ui: &Ui, factor: &FactorArgs) -> Result<ExitCode, Error> {
 }
 
 async fn segments(ui: &Ui) -> Result<ExitCode, Error> {
-    let (_, store) = open_store().await?;
+    let (_, store) = open_sure_store(ui).await?;
     let segments = store.audit_segments().await?;
     let rows: Vec<Vec<String>> = segments.iter().map(segment_row).collect();
     let words = if rows.is_empty() {

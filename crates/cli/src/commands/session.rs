@@ -7,7 +7,7 @@ use keyless_core::{Code, Error, SafeText, audit::Entry};
 use keyless_daemon::{ApproverHandle, Overview, SessionKind, SessionRow, lasting};
 use serde_json::json;
 
-use super::{approve::visible, unlock_vault};
+use super::{approve::visible, unlock_beside_broker};
 use crate::{
     args::{SessionCommand, SessionEndArgs, SessionListArgs, SessionShowArgs},
     prompt,
@@ -24,7 +24,7 @@ pub(super) async fn run(ui: &Ui, command: SessionCommand) -> Result<ExitCode, Er
 }
 
 async fn list(ui: &Ui, args: SessionListArgs) -> Result<(), Error> {
-    let (places, vault) = unlock_vault(&args.factor).await?;
+    let (places, vault) = unlock_beside_broker(ui, &args.factor).await?;
     let mut sessions = ApproverHandle::open(&places, vault).await?.sessions().await?;
     sessions.extend(keyless_daemon::runs_alone(&places));
     let words = if sessions.is_empty() {
@@ -37,7 +37,7 @@ async fn list(ui: &Ui, args: SessionListArgs) -> Result<(), Error> {
 }
 
 async fn show(ui: &Ui, args: SessionShowArgs) -> Result<(), Error> {
-    let (_, vault) = unlock_vault(&args.factor).await?;
+    let (_, vault) = unlock_beside_broker(ui, &args.factor).await?;
     let mut entries = Overview::new(Arc::new(vault)).session_log(&args.id).await?;
     if entries.is_empty() {
         return Err(Error::with(Code::SessionUnknown, SafeText::default().as_they_wrote(&args.id)));
@@ -50,7 +50,7 @@ async fn show(ui: &Ui, args: SessionShowArgs) -> Result<(), Error> {
 }
 
 async fn end(ui: &Ui, args: SessionEndArgs) -> Result<(), Error> {
-    let (places, vault) = unlock_vault(&args.factor).await?;
+    let (places, vault) = unlock_beside_broker(ui, &args.factor).await?;
     let mut approver = ApproverHandle::open(&places, vault).await?;
     let question = format!("End {}? Its connections break at once.", visible(&args.id));
     if !args.yes && !prompt::confirm(&question)? {

@@ -3,10 +3,10 @@
 use std::process::ExitCode;
 
 use keyless_core::{Code, Error};
-use keyless_daemon::{OlderBroker, Places, store_place};
+use keyless_daemon::{Config, OlderBroker, Places, sure_store_place};
 use serde_json::json;
 
-use super::{older_broker, other_version};
+use super::{older_broker, other_version, warn_of_config};
 use crate::ui::Ui;
 
 pub(super) async fn run(ui: &Ui) -> Result<ExitCode, Error> {
@@ -20,7 +20,8 @@ pub(super) async fn run(ui: &Ui) -> Result<ExitCode, Error> {
         ui.answer("status", &data, words);
         return Ok(ExitCode::SUCCESS);
     }
-    let store = store_place(&places)?;
+    // The broker goes on though the file be wrong, and so does what tells of it.
+    let store = sure_store_place(&places);
     let mut service = keyless_daemon::service_status(&places.agent_socket()).await?;
     let older = keyless_daemon::older_brokers(&places).await;
     for older in &older {
@@ -36,15 +37,16 @@ pub(super) async fn run(ui: &Ui) -> Result<ExitCode, Error> {
         Err(error) => format!("not available: {}", error.detail()),
     };
     let data = json!({
-        "store": store.to_string(),
+        "store": store.as_ref().ok().map(ToString::to_string),
         "initialised": found.as_ref().ok(),
         "store_problem": found.as_ref().err().map(Error::message),
         "unlocked": service.as_ref().is_some_and(|status| !status.locked),
         "broker": service,
         "jail": jail,
     });
+    let store = store.map_or_else(|_| "not known".to_owned(), |store| store.to_string());
     let store = match &found {
-        Ok(true) => store.to_string(),
+        Ok(true) => store,
         Ok(false) => format!("none at {store}; keyless init makes one"),
         Err(error) => {
             let next = error.code().remediation().action;
@@ -77,7 +79,11 @@ pub(super) async fn run(ui: &Ui) -> Result<ExitCode, Error> {
         Some(more) => format!("Waiting: {more} requests for you; keyless approve\n"),
     };
     let words = format!("Store:   {store}\nBroker:  {broker}\nJail:    {jail}\n{waiting}");
-    if let Some(problem) = service.as_ref().and_then(|status| status.config_problem.as_ref()) {
+    let problem = Config::load(&places.config_file()).err();
+    if let Some(problem) = problem.filter(|_| found.is_ok()) {
+        warn_of_config(ui, &problem);
+    } else if let Some(problem) = service.as_ref().and_then(|status| status.config_problem.as_ref())
+    {
         let next = service.as_ref().map_or("", keyless_daemon::Status::config_step);
         ui.warn(format!("config.toml as it lies there is not in force: {problem} Next: {next}"));
     }
@@ -97,7 +103,7 @@ pub(super) async fn run(ui: &Ui) -> Result<ExitCode, Error> {
 /// Whether there is a store; an error says why it can't be read.
 async fn opens(places: &Places) -> Result<bool, Error> {
     let looked = async {
-        let store = keyless_daemon::open_store(places).await?;
+        let (store, _) = keyless_daemon::open_sure_store(places).await?;
         keyless_daemon::list_secrets(&store).await
     };
     match looked.await {

@@ -277,6 +277,43 @@ fn a_config_that_can_not_be_used() {
     assert_refused(&world, &bad(&no_root, 2, "config_invalid", &[words, "no certificate in PEM"]));
 }
 
+/// The broker goes on by what it took up last, and so does what the operator asks it.
+#[test]
+fn a_config_with_a_typo_keeps_nobody_from_the_broker() {
+    let world = World::with_token();
+    world.keyless(&["unlock"]).run().ok();
+    let write = |text: &str| drop(world.home.write("keyless/config.toml", text).unwrap());
+    write("[egress]\npolcy = \"x\"\n");
+    for words in [
+        &["status"][..],
+        &["session", "list"],
+        &["approve", "--list"],
+        &["audit", "tail"],
+        &["audit", "verify"],
+        &["vault", "envelope", "list"],
+    ] {
+        let seen = world.keyless(words).run();
+        let warned = seen.errors();
+        seen.ok();
+        assert!(warned.contains("not in force: ") && warned.contains("line 2, polcy"), "{warned}");
+    }
+    // What decides by the file, and what may be about another store, does not go on.
+    for words in [&["secret", "list"][..], &["web"]] {
+        assert_refused(&world, &bad(words, 2, "config_invalid", &["polcy"]));
+    }
+    for text in ["[stor]\nurl = \"x\"\n", "[store]\nurl = 3\n", "[egress\n"] {
+        write(text);
+        for words in [["session", "list"], ["audit", "tail"]] {
+            assert_refused(&world, &bad(&words, 2, "config_invalid", &["config.toml"]));
+        }
+        let status = world.keyless(&["status", "--json"]).run().data();
+        assert!(status["unlocked"] == json!(true) && status["store"].is_null(), "{status}");
+    }
+    world.keyless(&["lock"]).run().ok();
+    write("[egress]\npolcy = \"x\"\n");
+    assert_refused(&world, &bad(&["session", "list"], 2, "config_invalid", &["polcy"]));
+}
+
 #[test]
 fn stores_that_are_damaged() {
     let world = World::with_token();

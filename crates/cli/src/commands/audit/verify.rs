@@ -10,11 +10,11 @@ use keyless_core::{
 use keyless_daemon::{LogCheck, TamperedAt, Unverified, VerifiedChain, VerifiedLog};
 use serde_json::{Value, json};
 
-use super::super::{open_store, prompt};
+use super::super::{open_sure_store, prompt};
 use crate::{args::VerifyArgs, ui::Ui};
 
 pub(super) async fn run(ui: &Ui, args: VerifyArgs) -> Result<ExitCode, Error> {
-    let (places, store) = open_store().await?;
+    let (places, store) = open_sure_store(ui).await?;
     let factor = match prompt::factor_file(&args.factor) {
         Some(_) => Some(prompt::factor(&args.factor)?),
         None => None,

@@ -10,7 +10,7 @@ use keyless_daemon::{
 use serde_json::json;
 use zeroize::Zeroizing;
 
-use super::super::{open_store, unlock_vault, write_opener};
+use super::super::{open_store, open_sure_store, unlock_vault, write_opener};
 use crate::{
     args::{EnvelopeAddArgs, EnvelopeCommand, EnvelopeRemoveArgs, EnvelopeWord, OpenerArgs},
     prompt,
@@ -35,7 +35,7 @@ enum Put {
 
 /// Needs no factor: who has lost theirs looks here for another.
 async fn list(ui: &Ui) -> Result<(), Error> {
-    let (_, store) = open_store().await?;
+    let (_, store) = open_sure_store(ui).await?;
     let envelopes = Vault::envelopes_unverified(&store).await?;
     let rows: Vec<Vec<String>> = envelopes
         .iter()
