@@ -262,7 +262,7 @@ Examples:
 
 const RUN_EXAMPLES: &str = "\
 Examples:
-  keyless run -- claude                               what the project declares; else every secret with hosts and a variable
+  keyless run -- claude                               what the project declares; else every secret that has a use
   keyless run --secret team/github/token -- gh api user
   keyless run --passphrase-file F --secret team/github/token -- make release
   keyless run --no-secrets -- npm install             just the jail
@@ -308,7 +308,7 @@ pub(crate) struct UnlockArgs {
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
     /// A secret that the command may use; repeatable. When absent, what the project declares; where it declares nothing, all
-    /// that name hosts and a variable
+    /// that name hosts and have a variable, sign or are injected
     #[arg(long, value_name = "PATH")]
     pub(crate) secret: Vec<SecretPath>,
     /// No secrets at all: just the jail, without variables that look like credentials
