@@ -28,6 +28,7 @@ use keyless_vault::{
     Backup, BackupRecipients, Conflicts, Entries, EnvForm, EnvelopeKind, FormatVerdict, Imported,
     Metadata, NewSecret, NewVersion, PlaceholderShape, Replacement, Secret, Vault, Weakness,
 };
+use parking_lot::Mutex;
 use zeroize::Zeroizing;
 
 pub(crate) use self::socket::OperatorDoor;
@@ -66,6 +67,8 @@ pub struct Operator {
     log: AuditLog,
     weak_values: WeakValues,
     checks: Option<(Arc<LivenessChecks>, CheckWhen)>,
+    /// What came of the last check before a value was saved.
+    answered: Mutex<Option<Checked>>,
 }
 
 /// Whether a value's service is asked before the value is saved.
@@ -102,7 +105,8 @@ impl Operator {
     }
 
     pub(crate) fn with_log(vault: Arc<Vault>, log: AuditLog) -> Self {
-        Self { vault, log, weak_values: WeakValues::Refused, checks: None }
+        let weak_values = WeakValues::Refused;
+        Self { vault, log, weak_values, checks: None, answered: Mutex::default() }
     }
 
     /// Takes also values that look like none.
@@ -118,11 +122,17 @@ impl Operator {
         Self { checks: Some((checks, when)), ..self }
     }
 
+    /// What the service said of the value that was saved last, where it was asked; told once.
+    pub fn take_check(&self) -> Option<Checked> {
+        self.answered.lock().take()
+    }
+
     /// This operator, for a single answer, which may allow a weak value.
     fn again(&self, allow_weak: bool) -> Self {
         let weak_values = if allow_weak { WeakValues::Allowed } else { self.weak_values };
         let (vault, log) = (Arc::clone(&self.vault), self.log.clone());
-        Self { vault, log, weak_values, checks: self.checks.clone() }
+        let checks = self.checks.clone();
+        Self { vault, log, weak_values, checks, answered: Mutex::default() }
     }
 
     /// Adds a secret; `value` for the sources that keep one here. Of a whole address the password is taken, as by
@@ -386,12 +396,12 @@ impl Operator {
             }
             CheckWhen::AsConfigured => checks.check_on_save(metadata, value, &self.vault).await?,
         };
-        match checked.map(|checked| checked.verdict) {
-            Some(LivenessVerdict::Rejected) => {
-                Err(Error::with(Code::ValueWeak, SafeText::words("its service refuses it")))
-            }
-            _ => Ok(()),
+        let is_refused = checked.as_ref().is_some_and(|it| it.verdict == LivenessVerdict::Rejected);
+        *self.answered.lock() = checked;
+        if is_refused {
+            return Err(Error::with(Code::ValueWeak, SafeText::words("its service refuses it")));
         }
+        Ok(())
     }
 
     /// The one entry that tells of a change of this secret.

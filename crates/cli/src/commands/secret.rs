@@ -14,7 +14,7 @@ use std::{collections::BTreeMap, env, process::ExitCode, slice, sync::Arc};
 
 use keyless_core::{ApproveOnUse, Code, Error, Location, SafeText, SecretPath};
 use keyless_daemon::{
-    AgreedBy, CheckWhen, Operator, Places, Rotated, SecretRow, misfit,
+    AgreedBy, CheckWhen, Checked, LivenessVerdict, Operator, Places, Rotated, SecretRow, misfit,
     vault::{KeptAt, Metadata, Providers, Secret, SourceConfig, Vault},
 };
 use serde_json::{Value, json};
@@ -104,10 +104,13 @@ async fn add(ui: &Ui, args: AddArgs) -> Result<(), Error> {
     };
     warn_of_short(ui, is_short);
     warn_of_misfit(ui, unlike);
+    let checked = operator.take_check();
+    warn_of_check(ui, &args.path, checked.as_ref(), args.save);
     remark(ui, &places, &args.path, &metadata, &vault.list().await?);
     let words = format!("Added {}.\n{}", args.path, narrowed.unwrap_or_default());
     let locations = metadata.egress.as_ref().map(|rule| rule.locations);
-    ui.answer("secret add", &json!({ "path": args.path, "locations": locations }), &words);
+    let data = with_check(json!({ "path": args.path, "locations": locations }), checked);
+    ui.answer("secret add", &data, &words);
     Ok(())
 }
 
@@ -243,6 +246,31 @@ fn warn_of_misfit(ui: &Ui, unlike: Option<SafeText>) {
     }
 }
 
+/// An answer with what came of the check, where there was one.
+fn with_check(mut data: Value, checked: Option<Checked>) -> Value {
+    if let Some(checked) = checked {
+        data["check"] = json!(checked);
+    }
+    data
+}
+
+/// A value whose service said neither yes nor no was saved all the same. That nobody can be asked is told to who wanted it.
+fn warn_of_check(ui: &Ui, path: &SecretPath, checked: Option<&Checked>, save: SaveArgs) {
+    let Some(checked) = checked else { return };
+    let is_told = match checked.verdict {
+        LivenessVerdict::Unclear | LivenessVerdict::Unreachable => true,
+        LivenessVerdict::Unsupported => save.check,
+        LivenessVerdict::Rejected | LivenessVerdict::Valid => false,
+    };
+    if is_told {
+        ui.warn(format!(
+            "the value was saved and not checked ({}): {} keyless secret check {path} asks again",
+            checked.verdict.as_str(),
+            checked.sentence(path)
+        ));
+    }
+}
+
 fn warn_of_short(ui: &Ui, is_short: bool) {
     if is_short {
         ui.warn("a value of under 4 bytes is not looked for in what actions give back: it would be found in every text");
@@ -280,7 +308,10 @@ async fn rotate(ui: &Ui, args: RotateArgs) -> Result<(), Error> {
         (None, None) => "has a new value at its source".to_owned(),
         (None, Some(at)) => format!("has a new value at its source, {}", place(at)),
     };
+    let checked = operator.take_check();
+    warn_of_check(ui, &args.path, checked.as_ref(), args.save);
     let data = json!({ "path": args.path, "version": version, "kept_at": kept_at });
+    let data = with_check(data, checked);
     let words = format!("{} {what}; running sessions take it up within seconds.\n", args.path);
     ui.answer("secret rotate", &data, &words);
     Ok(())

@@ -66,6 +66,12 @@ fn a_service_tells_whether_it_takes_a_value() {
     assert_eq!(checks[6]["correlation_id"], checks[7]["correlation_id"]);
     drop(origin);
     assert_eq!(check(&world, 0)["verdict"], json!("unreachable"));
+    // One that can't be asked says nothing of the value, and that is told.
+    let another = world.github_token();
+    let seen = world.keyless(&[&rotate[..], &["--json"]].concat()).stdin(&another[..]).run();
+    let answer = seen.exits(0).json();
+    assert_eq!(answer["data"]["check"]["verdict"], json!("unreachable"), "{answer}");
+    assert!(answer["warnings"][0].as_str().unwrap().contains("not checked (unreachable)"));
     // As configured: each value that is saved.
     let _origin = github(&mut world, &value);
     let config = world.home.keyless_home().join("config.toml");
