@@ -62,12 +62,61 @@ impl ClientIdentity {
         let key = PrivateKeyDer::from_pem_slice(key_pem)
             .map_err(|_| self.unusable("it holds no private key (PKCS #8, PKCS #1 or SEC 1)"))?;
         let certified = CertifiedKey::from_der(chain, key, &aws_lc_rs::default_provider())
-            .map_err(|_| self.unusable("the key is not that of the first certificate"))?;
+            .map_err(|error| self.unusable(misfit(&error)))?;
         Ok(Arc::new(SingleCertAndKey::from(certified)))
     }
 
     fn unusable(&self, why: &'static str) -> Error {
         let words = SafeText::words("the client key ").and(&self.path).and(": ").and(why);
         Error::with(Code::ValueRefused, words)
+    }
+}
+
+/// Why a key and certificates, each of which could be read, are no client.
+fn misfit(error: &rustls::Error) -> &'static str {
+    match error {
+        rustls::Error::InconsistentKeys(_) => "the key is not that of the first certificate",
+        // The reason is of a crate below, and has words alone.
+        rustls::Error::InvalidCertificate(why)
+            if format!("{why:?}").contains("UnsupportedCertVersion") =>
+        {
+            "its first certificate is one of X.509 version 1, which is not taken: have it issued as version 3"
+        }
+        rustls::Error::InvalidCertificate(_) => "its first certificate can't be used",
+        _ => "its private key can't be used",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `openssl x509 -req` without extensions makes version 1.
+    const VERSION_1: &str = "\
+-----BEGIN PRIVATE KEY-----
+MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgxo0vm7BnFKC2tyU0
+549TKpsdIZ5oc//YPyaaEKGGqDOhRANCAATUPBBcv3hEuBFf9ZAQiHpz6JkNiYOq
+7UVPHwE/eeZb3SEXySyiDCUgkDszUBmV02IJPGqvDkM3zXtEabyM0b/V
+-----END PRIVATE KEY-----
+-----BEGIN CERTIFICATE-----
+MIIBFjCBvQIULMtSGqDcauaaM/TGaK0ghCJsB8UwCgYIKoZIzj0EAwIwDTELMAkG
+A1UEAwwCdjEwIBcNMjYxMTI4MTUyODQ5WhgPMjEyNjExMDQxNTI4NDlaMA0xCzAJ
+BgNVBAMMAnYxMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE1DwQXL94RLgRX/WQ
+EIh6c+iZDYmDqu1FTx8BP3nmW90hF8ksogwlIJA7M1AZldNiCTxqrw5DN817RGm8
+jNG/1TAKBggqhkjOPQQDAgNIADBFAiA8+P0Ay/wqptSxO8pDtK79AVbq9k5kaqou
+63V6qN0uHQIhAKzJyCSETyxPeVTsC9ObT5oGBdxsrwoLBbDxLyK1hjkR
+-----END CERTIFICATE-----
+";
+
+    #[test]
+    fn a_certificate_of_version_1_is_told_as_one() {
+        let identity = ClientIdentity {
+            path: SecretPath::parse("team/corp/client-key").unwrap(),
+            key_pem: Zeroizing::new(VERSION_1.into()),
+            chain_pem: None,
+            fingerprint: [0; 32],
+        };
+        let told = identity.certified().err().unwrap().message();
+        assert!(told.contains("version 1, which is not taken"), "{told}");
     }
 }
