@@ -18,7 +18,9 @@ use keyless_core::{
 };
 use keyless_egress::{Engine, Session, SessionSecret, SessionSpec};
 use keyless_store::{AuditLog, Store};
-use keyless_vault::{Entries, NewVersion, RouterConfig, Secret, SourceConfig, Succession, Vault};
+use keyless_vault::{
+    Entries, Metadata, NewVersion, RouterConfig, Secret, SourceConfig, Succession, Vault,
+};
 use serde::{Deserialize, Serialize};
 use tokio::task::AbortHandle;
 use uuid::Uuid;
@@ -338,7 +340,14 @@ impl Broker {
             let Some(grant) = &rule.oauth else { continue };
             let client_secret = match &grant.client_secret {
                 Some(path) => {
-                    let secret = self.bound(path).await?;
+                    let secret = self.bound(path).await.map_err(|error| {
+                        missing_for(
+                            error,
+                            path,
+                            " is what --oauth gives as client-secret of ",
+                            &secret.path,
+                        )
+                    })?;
                     secret.metadata.egress.map(|rule| (path.clone(), rule))
                 }
                 None => None,
@@ -372,7 +381,15 @@ impl Broker {
             if chosen.iter().any(|secret| secret.path == id) {
                 continue;
             }
-            chosen.push(self.named(&id).await?);
+            let named = self.named(&id).await.map_err(|error| {
+                match chosen.iter().find(|secret| companion(secret) == Some(&id)) {
+                    Some(signer) => {
+                        missing_for(error, &id, " is named by --sign of ", &signer.path)
+                    }
+                    None => error,
+                }
+            })?;
+            chosen.push(named);
         }
         Ok(())
     }
@@ -422,6 +439,23 @@ impl Broker {
         self.add_companions(ids, &mut chosen).await?;
         Ok(chosen)
     }
+}
+
+/// What the `sign` and `oauth` of a secret name, and `all` don't have.
+pub fn missing_companions<'a>(metadata: &'a Metadata, all: &[Secret]) -> Vec<&'a SecretPath> {
+    let rule = metadata.egress.as_ref();
+    let signs_with = rule.and_then(|rule| rule.sign.as_ref()?.companion());
+    let client_secret = rule.and_then(|rule| rule.oauth.as_ref()?.client_secret.as_ref());
+    let named = signs_with.into_iter().chain(client_secret);
+    named.filter(|path| all.iter().all(|other| other.path != **path)).collect()
+}
+
+/// That a secret is not there, with the one that needs it beside it.
+fn missing_for(error: Error, path: &SecretPath, why: &'static str, by: &SecretPath) -> Error {
+    if error.code() != Code::SecretNotFound {
+        return error;
+    }
+    Error::with(error.code(), SafeText::default().and(path).and(why).and(by))
 }
 
 /// The secret that it takes to sign with this one: an AWS access key's id, a client's certificates.

@@ -110,8 +110,8 @@ pub use crate::{
     agreed::{AgreedBy, AgreedConfig, Leads, agree, check_agreed, may_lack_agreement},
     alone::{end_run_alone, end_runs_alone, runs_alone},
     broker::{
-        Broker, Inherited, OpenSession, SessionEnvironment, Variable, Wanted, open_bare_session,
-        shared_variables,
+        Broker, Inherited, OpenSession, SessionEnvironment, Variable, Wanted, missing_companions,
+        open_bare_session, shared_variables,
     },
     catalog_urls::{
         Outcome as UrlOutcome, ProjectCatalogs, ProjectFile, Trust, UrlCatalogs, UrlReport,

@@ -110,3 +110,32 @@ fn a_webhook_is_signed_by_the_proxy() {
         assert_eq!(request.header("x-hub-signature-256").as_deref(), Some(expected.trim()));
     }
 }
+
+/// It may come later; until then it is said who needs it.
+#[test]
+fn a_companion_that_nobody_has_is_told() {
+    let world = World::with_store();
+    let (aws, google) = ("team/aws/key", "team/google/refresh");
+    let sign = [
+        "--to",
+        "s3.amazonaws.com",
+        "--env",
+        "AWS_SECRET_ACCESS_KEY",
+        "--sign",
+        "aws:team/aws/nope",
+    ];
+    let grant = "refresh-token https://auth.allowed.test/token app client-secret=team/google/nope";
+    let oauth = ["--to", "api.allowed.test", "--env", "GOOGLE", "--oauth", grant];
+    for (path, rule, missing, by) in
+        [(aws, sign, "team/aws/nope", "--sign"), (google, oauth, "team/google/nope", "--oauth")]
+    {
+        let added = world.add(path, &rule);
+        let words = format!("--sign or --oauth names {missing}, and there is no such secret yet");
+        assert!(added.errors().contains(&words), "{}", added.errors());
+        let run = world.keyless(&["run", "--secret", path, "--", "true"]).run();
+        let told = run.errors();
+        assert!(told.contains(missing) && told.contains(by) && told.contains(path), "{told}");
+        let doctor = world.keyless(&["doctor"]).run().text();
+        assert!(doctor.contains(&format!("{path} needs {missing}")), "{doctor}");
+    }
+}

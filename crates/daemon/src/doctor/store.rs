@@ -9,7 +9,7 @@ use keyless_vault::{EnvName, Freshness, Secret, SourceConfig};
 
 use super::{Check, files};
 use crate::{
-    broker::shared_variables,
+    broker::{missing_companions, shared_variables},
     checkpoints::{Unverified, verify_newest},
     config::Config,
     nl::{HookKey, Webhook},
@@ -78,6 +78,7 @@ pub(super) async fn look(places: &Places) -> Looked {
     checks.extend(clock_jump(&store).await);
     checks.extend(due(&secrets));
     checks.extend(variables(&secrets));
+    checks.extend(missing(&secrets));
     checks.extend(exposed(&secrets));
     checks.extend(sources(&secrets));
     checks.extend(formats(&secrets));
@@ -195,6 +196,21 @@ fn variables(secrets: &[Secret]) -> Vec<Check> {
         Check::warning("store.variables", found, remedy)
     };
     shared_variables(secrets).into_iter().map(word).collect()
+}
+
+/// Secrets that others need to sign or to log in, and that nobody has.
+fn missing(secrets: &[Secret]) -> Vec<Check> {
+    let word = |secret: &Secret| {
+        let missing = missing_companions(&secret.metadata, secrets);
+        missing.into_iter().map(|path| {
+            let by = &secret.path;
+            let found = format!("{by} needs {path}, and there is no such secret");
+            let remedy =
+                format!("keyless secret add {path}, or keyless secret set {by} with another --sign or --oauth");
+            Check::warning("store.companions", found, remedy)
+        }).collect::<Vec<_>>()
+    };
+    secrets.iter().flat_map(word).collect()
 }
 
 /// Values that actions get though a placeholder would do.

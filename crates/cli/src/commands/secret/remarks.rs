@@ -2,7 +2,7 @@
 
 use keyless_core::{Destination, Host, SecretPath};
 use keyless_daemon::{
-    Places,
+    Places, missing_companions,
     setup::signer_of,
     shared_variables,
     vault::{Metadata, RouterConfig, Secret, SourceConfig},
@@ -39,6 +39,12 @@ pub(super) fn remark(
         ui.warn(format!(
             "such a key is never sent, it signs: a service that checks the signature refuses requests until keyless \
              secret set {path} --sign {signer} (docs/signing.md)"
+        ));
+    }
+    for missing in missing_companions(metadata, all) {
+        ui.warn(format!(
+            "--sign or --oauth names {missing}, and there is no such secret yet: until keyless secret add {missing}, a \
+             keyless run with {path} is refused"
         ));
     }
     if is_unseen(metadata) {
