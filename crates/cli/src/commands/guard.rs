@@ -119,7 +119,10 @@ fn install(ui: &Ui, args: &GuardInstallArgs) -> Result<ExitCode, Error> {
 
 fn list(ui: &Ui) -> Result<ExitCode, Error> {
     let rules = rules(ui)?;
-    let (Some(guard), _) = rules.current() else { return Err(Code::GuardUnavailable.into()) };
+    let (guard, fault) = rules.current();
+    let Some(guard) = guard else {
+        return Err(fault.unwrap_or_else(|| Code::GuardUnavailable.into()));
+    };
     let word = |value: Value| value.as_str().unwrap_or_default().to_owned();
     let category = |rule: &keyless_core::deny::Rule| word(json!(rule.category));
     let severity = |rule: &keyless_core::deny::Rule| word(json!(rule.severity));

@@ -81,3 +81,13 @@ fn what_is_installed_runs_this_program_and_blocks_without_it() {
     hook(command, "cat .env").exits(2);
     hook(&command.replace("keyless' guard", "gone' guard"), "git status").exits(2);
 }
+
+#[test]
+fn a_file_of_rules_that_is_broken_is_told_with_its_place() {
+    let world = World::empty();
+    world.home.write("keyless/guard.toml", "[[rules]]\nid = \n").unwrap();
+    for words in [&["guard", "rules"][..], &["guard", "check", "ls"]] {
+        let told = world.keyless(words).run().errors();
+        assert!(told.contains("guard.toml: line 2, id: "), "{told}");
+    }
+}

@@ -24,7 +24,7 @@ use keyless_store::AuditLog;
 use parking_lot::Mutex;
 
 use crate::broker::{agent, plain_entry};
-use keyless_vault::read_settings_text;
+use keyless_vault::{read_settings_text, toml_fault};
 
 /// The guard of one home. Cheap to share, safe to ask from many tasks.
 pub struct GuardRules {
@@ -180,7 +180,7 @@ fn load(file: &Path) -> Result<Guard, Error> {
         Err(error) => return Err(invalid(file, &error.to_string())),
     };
     let config: GuardConfig =
-        toml::from_str(&text).map_err(|error| invalid(file, error.message()))?;
+        toml::from_str(&text).map_err(|error| invalid(file, &toml_fault(&text, &error)))?;
     Guard::with(&config).map_err(|fault| invalid(file, &fault.to_string()))
 }
 
