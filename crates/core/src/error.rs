@@ -382,7 +382,7 @@ codes! {
         "The grant does not hold yet.";
     /// The deny rules can't be asked, so nothing runs.
     GuardUnavailable = "guard_unavailable", "NL-E402", 403, Refused, Operator, true,
-        "correct the guard's rules: keyless guard rules",
+        "correct guard.toml; keyless guard rules names the place",
         "The guard is not working, so no action runs.";
     /// The request head is over its limit.
     HeadTooLarge = "head_too_large", "NL-E803", 431, Usage, Agent, false,
@@ -724,6 +724,10 @@ codes! {
     UpgradeRefused = "upgrade_refused", "NL-E205", 403, Refused, Agent, false,
         "use HTTP/1.1, HTTP/2 or a WebSocket",
         "The connection would have become something Keyless can't look into.";
+    /// The proxy that leads out can't be used.
+    UpstreamProxyFailed = "upstream_proxy_failed", "NL-E305", 502, Failure, Operator, true,
+        "check [egress.upstream_proxy] in config.toml: that its address answers, and that credential_file holds what it takes",
+        "The proxy that leads out could not be used.";
     /// The upstream spoke no usable HTTP.
     UpstreamProtocol = "upstream_protocol", "NL-E305", 502, Failure, Upstream, true,
         "retry; if it stays, the server is at fault",

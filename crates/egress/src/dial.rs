@@ -147,7 +147,10 @@ impl Dialer {
             Err(error) if matches!(error.code(), Code::NameNotFound | Code::NameTimeout) => {}
             Err(error) => return Err(error),
         }
-        let addresses = self.resolve(&proxy.address).await?;
+        let addresses = self.resolve(&proxy.address).await.map_err(|error| {
+            let words = SafeText::words("its name does not resolve: ").and(error.code().as_str());
+            Error::with(Code::UpstreamProxyFailed, words)
+        })?;
         Ok(Pinned { through: Some(authority.clone()), ..Pinned::new(addresses) })
     }
 
@@ -188,7 +191,9 @@ impl Dialer {
             (raced, _) => raced,
         };
         let stream = raced.map_err(|error| {
-            Error::with(Code::ConnectFailed, SafeText::default().and(error.kind()))
+            let leads_out = pinned.through.is_some();
+            let code = if leads_out { Code::UpstreamProxyFailed } else { Code::ConnectFailed };
+            Error::with(code, SafeText::default().and(error.kind()))
         })?;
         // Without it small writes wait for acknowledgements: 40 ms stalls.
         stream.set_nodelay(true).map_err(|_| Error::new(Code::ConnectFailed))?;

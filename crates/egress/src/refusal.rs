@@ -224,6 +224,7 @@ fn classify(code: Code) -> (Action, Outcome) {
         Code::ConnectTimeout | Code::NameTimeout => (Action::Egress, Outcome::Timeout),
         Code::ConnectFailed
         | Code::NameNotFound
+        | Code::UpstreamProxyFailed
         | Code::UpstreamTls
         | Code::UpstreamProtocol
         | Code::SecretUnavailable

@@ -70,7 +70,7 @@ impl UpstreamProxy {
         stream.write_all(head.as_bytes()).await.map_err(|error| broke(&error))?;
         match status(&mut stream).await? {
             200..=299 => Ok(stream),
-            407 => Err(failed("the upstream proxy does not take our credential (407)")),
+            407 => Err(failed("it does not take our credential (407)")),
             other => {
                 let words = SafeText::words("the upstream proxy answered ").and(other);
                 Err(Error::with(Code::ConnectFailed, words))
@@ -84,7 +84,7 @@ async fn status(stream: &mut TcpStream) -> Result<u16, Error> {
     let mut head = Vec::with_capacity(256);
     while !head.ends_with(b"\r\n\r\n") {
         if head.len() >= MAX_HEAD {
-            return Err(failed("the upstream proxy's answer is too long"));
+            return Err(failed("its answer is too long"));
         }
         head.push(stream.read_u8().await.map_err(|error| broke(&error))?);
     }
@@ -92,15 +92,15 @@ async fn status(stream: &mut TcpStream) -> Result<u16, Error> {
     let mut answer = httparse::Response::new(&mut fields);
     match answer.parse(&head) {
         Ok(httparse::Status::Complete(_)) => Ok(answer.code.unwrap_or_default()),
-        _ => Err(failed("the upstream proxy does not speak HTTP")),
+        _ => Err(failed("it does not speak HTTP")),
     }
 }
 
 fn failed(words: &'static str) -> Error {
-    Error::with(Code::ConnectFailed, words.into())
+    Error::with(Code::UpstreamProxyFailed, words.into())
 }
 
 fn broke(error: &std::io::Error) -> Error {
-    let words = SafeText::words("the upstream proxy broke off: ").and(error.kind());
-    Error::with(Code::ConnectFailed, words)
+    let words = SafeText::words("it broke off: ").and(error.kind());
+    Error::with(Code::UpstreamProxyFailed, words)
 }

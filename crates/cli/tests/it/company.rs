@@ -63,6 +63,7 @@ fn a_new_credential_for_the_proxy_is_taken_up() {
     };
     let told = ask();
     assert!(told.contains("does not take our credential (407)"), "{told}");
+    assert!(told.contains("upstream_proxy_failed") && told.contains("credential_file"), "{told}");
     assert!(corporate.was_asked_by("staff:first-password"));
     write("staff:second-password");
     wait_until("the new one is used", || {
@@ -72,6 +73,18 @@ fn a_new_credential_for_the_proxy_is_taken_up() {
     let words = world.keyless(&["egress", "explain", "https://nowhere.test/"]).run().ok();
     let way = format!("through the upstream proxy at {}", corporate.address);
     assert!(words.contains(&way), "{words}");
+}
+
+/// The destination may be well.
+#[test]
+fn a_proxy_that_is_down_is_told_as_the_proxy() {
+    let world = World::with_store();
+    let config = "[egress.upstream_proxy]\naddress = \"127.0.0.1:1\"\n";
+    world.home.write("keyless/config.toml", config).unwrap();
+    let told = world.keyless(&["run", "--", "curl", "-sS", "http://nowhere.test/"]).run().ok();
+    for words in ["upstream_proxy_failed", "connection refused", "[egress.upstream_proxy]"] {
+        assert!(told.contains(words), "{told}");
+    }
 }
 
 #[test]

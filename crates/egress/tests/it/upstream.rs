@@ -116,7 +116,7 @@ fn a_credential_that_it_does_not_take_is_told() {
     let corporate = Corporate::start();
     let scene = beyond(&corporate, "staff:wrong");
     let answer = scene.curl(&["https://beyond.invalid/"]);
-    assert_eq!(answer.refusal(), Some("connect_failed"), "{}", answer.body);
+    assert_eq!(answer.refusal(), Some("upstream_proxy_failed"), "{}", answer.body);
     assert!(answer.body.contains("does not take our credential (407)"), "{}", answer.body);
     assert!(!answer.body.contains("wrong"), "{}", answer.body);
 }
