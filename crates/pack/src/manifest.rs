@@ -303,6 +303,6 @@ fn unsupported_filter(filter: &str) -> PackError {
     allowed.extend(TargetId::LISTED.iter().map(|target| target.as_str()));
     PackError::new(Code::TargetUnsupported, format!("unknown target `{filter}`"))
         .with("target", filter)
+        .hint(&format!("choose one of {}", allowed.join(", ")))
         .with("allowed", allowed)
-        .hint("choose one of the allowed targets")
 }

@@ -73,6 +73,14 @@ pub struct FetchData {
 /// Adds a module to the manifest; also gives what is said of it where no profile takes it.
 pub(crate) fn add(site: &Site, options: &AddOptions) -> Result<(ModuleData, Vec<String>)> {
     let source = source_from_spec(&options.source)?;
+    // What every plan from then on would stumble over.
+    if let Source::Local(path) = &source {
+        let place = site.repo.join(path.as_str());
+        fs::metadata(&place).map_err(|error| {
+            PackError::io("read", &place, &error)
+                .hint("a local: source is a path below the config repo; make it there first")
+        })?;
+    }
     let id =
         options.id.clone().unwrap_or_else(|| format!("{}:{}", options.kind, source_name(&source)));
     let mut targets = Vec::new();

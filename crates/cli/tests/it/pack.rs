@@ -261,6 +261,23 @@ fn a_module_that_no_profile_takes_is_named() {
     assert_eq!(answer["warnings"], json!([]), "{answer}");
 }
 
+/// It would break every plan from then on.
+#[test]
+fn a_module_that_is_not_there_is_not_added() {
+    let world = World::empty();
+    run(&world, &["init", "--yes"]).exits(0);
+    let manifest =
+        || fs::read_to_string(world.home.home().join(".agentpack/repo/agentpack.yaml")).unwrap();
+    let before = manifest();
+    let refused = run(&world, &["add", "prompt", "local:missing.md", "--yes"]).exits(1).json();
+    let error = refused["errors"][0].to_string();
+    assert!(error.contains("missing.md") && error.contains("below the config repo"), "{refused}");
+    assert_eq!(manifest(), before);
+    run(&world, &["plan"]).exits(0);
+    let target = run(&world, &["plan", "--target", "nope"]).exits(1).json();
+    assert!(target["errors"][0]["details"]["hint"].as_str().unwrap().contains("codex"), "{target}");
+}
+
 #[test]
 fn a_life_from_init_to_rollback() {
     let world = World::empty();
