@@ -20,6 +20,7 @@ use keyless_core::{
     Code, Error, SafeText,
     nl_message::{NlFault, Shape},
 };
+use keyless_daemon::ci;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -279,6 +280,7 @@ fn next_step(command: &str, error: &Error) -> String {
             "name another place, or take away what is there".to_owned()
         }
         Code::Usage if command != "keyless" => format!("see keyless {command} --help"),
+        code if ci::is_on() => ci::next_step(code).to_owned(),
         code => code.remediation().action.to_owned(),
     }
 }

@@ -58,6 +58,19 @@ fn says_yes(word: &str) -> bool {
     !matches!(word.trim().to_ascii_lowercase().as_str(), "" | "0" | "false" | "no" | "off")
 }
 
+/// What helps with an error in env-only mode, where the store and a person's word are not to be had.
+pub fn next_step(code: Code) -> &'static str {
+    match code {
+        Code::ApprovalRequired => {
+            "leave that secret out of the job, or run it where a person can answer"
+        }
+        Code::SessionUnfit => {
+            "mend what is named above: a job has what .keyless/secrets.toml declares, or what --secret PATH names"
+        }
+        code => code.remediation().action,
+    }
+}
+
 /// That a command needs what there is not in env-only mode.
 pub fn refusal() -> Error {
     Error::new(Code::NotAvailableInCi)

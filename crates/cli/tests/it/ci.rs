@@ -123,3 +123,23 @@ fn the_doctor_tells_the_mode() {
     assert_eq!(state(mode("GITHUB_ACTIONS", "true")), Some(json!("note")));
     assert_eq!(state(mode("UNRELATED", "1")), None);
 }
+
+/// A job has no store to look into, and nobody to ask.
+#[test]
+fn what_helps_in_a_job_can_be_done_in_one() {
+    let world = World::empty();
+    let told = |words: &[&str]| {
+        let seen = world.keyless(words).env("KEYLESS_CI", "1").env("GITHUB_TOKEN", "ghp_0").run();
+        seen.text() + &seen.errors()
+    };
+    let undeclared = told(&["run", "--", "true"]);
+    assert!(undeclared.contains("a job has what .keyless/secrets.toml declares"), "{undeclared}");
+    world.declares(MANIFEST);
+    let policy = "[secret.\"team/github/token\"]\napprove_on_use = \"per-call\"\n";
+    world.home.write("keyless/index.toml", policy).unwrap();
+    for words in [&["run", "--", "true"][..], &["doctor"]] {
+        let told = told(words);
+        assert!(told.contains("leave that secret out of the job"), "{told}");
+        assert!(!told.contains("keyless approve") && !told.contains("set the variables"), "{told}");
+    }
+}

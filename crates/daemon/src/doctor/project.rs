@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use keyless_core::Code;
 use keyless_vault::{EnvName, IndexFile, Inventory, Manifest, Secret};
 
 use super::{Check, CheckState};
@@ -122,8 +123,9 @@ fn signing(idle: &[&Secret], known: &[Secret]) -> String {
 fn by_environment(places: &Places, folder: &Path) -> Check {
     match ci::report(places, folder) {
         Ok(count) => Check::ok("project.secrets", format!("the environment has {count} values")),
-        Err(error) => {
+        Err(error) if error.code() == Code::VariableMissing => {
             Check::fault("project.secrets", error.message(), "set the variables that are named")
         }
+        Err(error) => Check::fault("project.secrets", error.message(), ci::next_step(error.code())),
     }
 }
