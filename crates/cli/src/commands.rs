@@ -161,20 +161,32 @@ fn refuse_arguments(error: clap::Error) -> ExitCode {
     }
     let error = slips::with_likeliest(error, &verb);
     if !asked {
-        let text = error.to_string();
+        let text = in_plain_words(&error.to_string());
         // How clap ends; the next step stands in its place, as behind every other fault.
         let fault = text.split("\n\nFor more information").next().unwrap_or_default();
         let fault = fault.trim_start_matches("error: ").trim_end();
         return Ui::refusal(&verb, fault);
     }
     // Backticks, as in every other message; safe text would escape apostrophes.
-    let text = error.to_string().replace('\'', "`");
+    let text = in_plain_words(&error.to_string()).replace('\'', "`");
     let fault = text.trim_start_matches("error: ").lines().take_while(|line| !line.is_empty());
     let words: Vec<&str> = fault.map(str::trim).collect();
     let detail = SafeText::default().as_they_wrote(&words.join(" "));
     let tip = text.lines().find_map(|line| line.trim().strip_prefix("tip: "));
     let detail = tip.into_iter().fold(detail, |detail, tip| detail.and("; ").as_they_wrote(tip));
     Ui::new(Format::Json).fail(&verb, &Error::with(Code::Usage, detail))
+}
+
+/// The words of the standard library and of clap about numbers, as a person would say them.
+fn in_plain_words(fault: &str) -> String {
+    fault
+        .replace(": invalid digit found in string", ": it is no whole number")
+        .replace(": cannot parse integer from empty string", ": it is no whole number")
+        .replace(": number too large to fit in target type", ": it is too large")
+        .replace(": number would be zero for non-zero type", ": it has to be 1 or more")
+        .replace(" is not in 1..18446744073709551615", " is too small: it has to be 1 or more")
+        .replace(" is not in 1..=4294967295", " is too small: it has to be 1 or more")
+        .replace(" is not in 1..4294967295", " is too small: it has to be 1 or more")
 }
 
 /// The verb that the command line names, as far as it can be read; `keyless` where it names none.
@@ -399,7 +411,16 @@ async fn have_agreed(
 
 /// Writes a new file for its owner alone; never over one that is there.
 fn write_private(file: &Path, text: &[u8]) -> Result<(), Error> {
-    create_whole(file, text, 0o600).map_err(|error| path_unusable(file, &error))
+    create_whole(file, text, 0o600).map_err(|error| unwritable(file, &error))
+}
+
+/// That a new file finds no place: what is not there is its folder.
+pub(crate) fn unwritable(file: &Path, error: &io::Error) -> Error {
+    if error.kind() != io::ErrorKind::NotFound {
+        return path_unusable(file, error);
+    }
+    let place = SafeText::default().as_they_wrote(&file.to_string_lossy());
+    Error::with(Code::PathUnusable, place.and(": the folder for it is not there; make it first"))
 }
 
 /// The JSON text in a file or a pipe, or on standard input for `-`.
@@ -429,7 +450,7 @@ fn write_opener(places: &Places, file: &Path, text: &str) -> Result<(), Error> {
 
 /// Whether [`write_private`] will find a place, before what it is to write is made: nobody sees that twice.
 fn check_private(file: Option<&Path>) -> Result<(), Error> {
-    file.map_or(Ok(()), |file| check_place(file).map_err(|error| path_unusable(file, &error)))
+    file.map_or(Ok(()), |file| check_place(file).map_err(|error| unwritable(file, &error)))
 }
 
 /// The variable that an option names.

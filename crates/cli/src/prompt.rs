@@ -10,7 +10,7 @@ use std::{
 
 use keyless_core::{Code, Error, SafeText, SecretPath};
 use keyless_daemon::{
-    KEYLESS_PASSPHRASE_FILE, Places, check_place, ci, path_unusable, read_passphrase_file,
+    KEYLESS_PASSPHRASE_FILE, Places, check_place, ci, read_passphrase_file,
     remember_passphrase_file,
     vault::{Factor, Keyfile, Passphrase, drop_mark},
 };
@@ -18,6 +18,7 @@ use zeroize::Zeroizing;
 
 use crate::{
     args::{FactorArgs, ValueArgs},
+    commands::unwritable,
     ui::Ui,
     visible::visible,
 };
@@ -81,7 +82,7 @@ pub(crate) fn keyfile(file: &Path) -> Result<Keyfile, Error> {
 
 /// A new key file, which no agent ever gets to see.
 pub(crate) fn new_keyfile(file: &Path) -> Result<Keyfile, Error> {
-    check_place(file).map_err(|error| path_unusable(file, &error))?;
+    check_place(file).map_err(|error| unwritable(file, &error))?;
     remember_passphrase_file(&Places::from_environment()?, file);
     Keyfile::create(file)
 }
@@ -106,18 +107,19 @@ pub(crate) fn new_passphrase(factor: &FactorArgs) -> Result<Zeroizing<String>, E
     if let Some(file) = passphrase_file(factor) {
         return passphrase_from(&file);
     }
-    typed_passphrase()
+    typed_passphrase("--passphrase-file FILE")
 }
 
 /// A new passphrase, typed twice; asked for again while it is too short, or was typed in two ways.
-pub(crate) fn typed_passphrase() -> Result<Zeroizing<String>, Error> {
+/// `other_way` is the option that gives it as well.
+pub(crate) fn typed_passphrase(other_way: &'static str) -> Result<Zeroizing<String>, Error> {
     loop {
-        let first = hidden("New passphrase (12 characters or more): ", "--passphrase-file FILE")?;
+        let first = hidden("New passphrase (12 characters or more): ", other_way)?;
         if let Err(error) = Passphrase::new(first.clone()).check_strength() {
             Ui::fault(&error.message(), Some(error.code().remediation().action));
             continue;
         }
-        if hidden("Once more: ", "--passphrase-file FILE")? == first {
+        if hidden("Once more: ", other_way)? == first {
             return Ok(first);
         }
         Ui::fault("The two passphrases differ.", Some("type it twice, the same each time"));
@@ -126,12 +128,13 @@ pub(crate) fn typed_passphrase() -> Result<Zeroizing<String>, Error> {
 
 /// The six digits that the authenticator app shows.
 pub(crate) fn totp_code() -> Result<Zeroizing<String>, Error> {
-    hidden("Code (six digits): ", "a terminal")
+    typed_alone("Code (six digits): ", "the six digits are typed at a terminal alone")
 }
 
 /// The 24 words.
 pub(crate) fn recovery_phrase() -> Result<Zeroizing<String>, Error> {
-    hidden("Recovery phrase (24 words): ", "a terminal")
+    let words = "the 24 words are typed at a terminal alone; a passphrase or key file opens the store without one";
+    typed_alone("Recovery phrase (24 words): ", words)
 }
 
 /// A secret's value: from stdin, a file, or a prompt. Of a stream, a byte order mark at its start and the line end of a
@@ -237,6 +240,12 @@ fn hidden(question: &str, other_way: &'static str) -> Result<Zeroizing<String>, 
     need_person()?;
     hidden::ask(question)
         .map_err(|_| Error::with(Code::TerminalRequired, SafeText::words("give ").and(other_way)))
+}
+
+/// What no option gives: `why` says so where there is no terminal.
+fn typed_alone(question: &str, why: &'static str) -> Result<Zeroizing<String>, Error> {
+    need_person()?;
+    hidden::ask(question).map_err(|_| Error::with(Code::TerminalRequired, SafeText::words(why)))
 }
 
 fn open(path: &Path) -> Result<fs::File, Error> {

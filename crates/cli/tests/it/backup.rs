@@ -65,6 +65,12 @@ fn a_copy_moves_the_secrets_to_another_store() {
     assert!(told.contains("holds 2 secrets"), "{told}");
     assert_eq!(fs::metadata(&copy).unwrap().permissions().mode() & 0o777, 0o600);
     assert!(world.keyless(&export).run().exits(3).errors().contains("there already"));
+    let told = |file: &str, code: i32| {
+        let export = ["vault", "export", file, "--to", &public];
+        world.keyless(&export).run().exits(code).errors()
+    };
+    assert!(told("/no/folder/copy", 3).contains("/no/folder/copy: the folder for it is not there"));
+    assert!(told("-", 2).contains("not to standard output"));
     let entry = world.log().into_iter().rfind(|entry| entry["action"] == "export").unwrap();
     assert_eq!(entry["target"], json!(TOKEN));
     // Another program opens it.

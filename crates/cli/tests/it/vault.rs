@@ -6,6 +6,7 @@ use keyless_testkit::Canary;
 use serde_json::{Value, json};
 
 use crate::{
+    invocation::KEYLESS,
     terminal::at_a_terminal,
     world::{ALLOWED, TOKEN, VARIABLE, World},
 };
@@ -207,4 +208,18 @@ fn only_so_many_versions_are_kept() {
     assert_eq!(notes("rotate").len(), 3);
     let gone = ["purged version 1 by its retention", "purged version 2 by its retention"];
     assert_eq!(notes("delete"), gone);
+}
+
+/// Without a terminal, what is said to help has to be what does.
+#[test]
+fn what_is_asked_for_without_a_terminal_is_named() {
+    let world = World::with_store();
+    let told = |more: &[&str]| {
+        let words = ["setsid", "-w", KEYLESS, "vault", "envelope", "change", "passphrase"];
+        world.keyless(&[]).instead(&[&words[..], more].concat()).run().errors()
+    };
+    let fresh = told(&[]);
+    assert!(fresh.contains("give --new-passphrase-file FILE"), "{fresh}");
+    let words = told(&["--recovery"]);
+    assert!(words.contains("the 24 words are typed at a terminal alone"), "{words}");
 }

@@ -12,7 +12,7 @@ use keyless_daemon::{
 };
 use serde_json::json;
 
-use super::super::{secret::source_word, unlock_vault, write_private};
+use super::super::{check_private, secret::source_word, unlock_vault, write_private};
 use crate::{
     args::{ExportVaultArgs, ImportVaultArgs},
     prompt,
@@ -20,7 +20,12 @@ use crate::{
 };
 
 pub(super) async fn export(ui: &Ui, args: ExportVaultArgs) -> Result<(), Error> {
+    if args.file == Path::new("-") {
+        let words = "a copy goes into a file, not to standard output: name one (./- for a file of that name)";
+        return Err(Error::with(Code::Usage, SafeText::words(words)));
+    }
     let recipients = BackupRecipients::parse(args.to.iter().map(String::as_str))?;
+    check_private(Some(&args.file))?;
     let (_, vault) = unlock_vault(&args.factor).await?;
     // A copy has those that were removed and not purged, too.
     let secrets = vault.list().await?.len() + vault.removed().await?.len();

@@ -77,7 +77,7 @@ async fn put(ui: &Ui, verb: &str, args: EnvelopeAddArgs, put: Put) -> Result<(),
         EnvelopeKind::Passphrase => {
             let passphrase = match &args.new_passphrase_file {
                 Some(file) => prompt::passphrase_from(file)?,
-                None => prompt::typed_passphrase()?,
+                None => prompt::typed_passphrase("--new-passphrase-file FILE")?,
             };
             vault.change_passphrase(Passphrase::new(passphrase), entry).await?;
             match put {
