@@ -345,8 +345,12 @@ impl Router {
         };
         let may = declared.may(Capabilities::LIST, with).await;
         if !may.map_err(|fault| told(source, fault))? {
-            let words = "it can't say what it holds";
-            return Err(told(source, SourceFault::new(State::Available, words)));
+            let words = SafeText::words("the source ").as_they_wrote(source);
+            let words = words
+                .and(" can't say what it holds; name what you want of it: --source `source:")
+                .as_they_wrote(source)
+                .and(":REFERENCE`");
+            return Err(Error::with(Code::Usage, words));
         }
         let asked = declared.within(declared.backend.list(with)).await;
         let mut held = asked.map_err(|fault| told(source, fault))?;

@@ -3,15 +3,16 @@
 mod project;
 mod urls;
 
-use std::{env, fmt::Write as _, path::PathBuf, process::ExitCode};
+use std::{env, fmt::Write as _, fs, path::PathBuf, process::ExitCode};
 
 use keyless_core::{Code, Error, SafeText};
 use keyless_daemon::{
-    AgreedBy, Places, counted,
+    AgreedBy, Places, counted, path_unusable,
     vault::{Provider, ProviderFault, Providers, Tier, Variant, read_provider},
 };
 use serde_json::json;
 
+use super::approve::visible;
 use crate::{
     args::{CatalogCommand, CatalogListArgs, CatalogShowArgs, CatalogValidateArgs},
     ui::{Ui, table},
@@ -30,7 +31,12 @@ pub(super) async fn run(ui: &Ui, command: CatalogCommand) -> Result<ExitCode, Er
         CatalogCommand::Trust(args) => return project::trust(ui, &places, &args),
         CatalogCommand::List(args) => list(ui, &providers()?, &args),
         CatalogCommand::Show(args) => return show(ui, &providers()?, &args),
-        CatalogCommand::Validate(args) => return Ok(validate(ui, &providers()?, &args)),
+        CatalogCommand::Validate(args) => {
+            for file in &args.files {
+                fs::metadata(file).map_err(|error| path_unusable(file, &error))?;
+            }
+            return Ok(validate(ui, &providers()?, &args));
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -63,7 +69,15 @@ fn list(ui: &Ui, providers: &Providers, args: &CatalogListArgs) {
             }));
         }
     }
-    let words = table(&["PROVIDER", "PATTERN", "VARIABLE", "GOES TO", "FROM"], &rows);
+    let words = match &args.containing {
+        Some(text) if rows.is_empty() => {
+            format!(
+                "Nothing in the catalog has {} in it; keyless catalog list shows all.\n",
+                visible(text)
+            )
+        }
+        _ => table(&["PROVIDER", "PATTERN", "VARIABLE", "GOES TO", "FROM"], &rows),
+    };
     ui.answer("catalog list", &json!({ "patterns": data }), &words);
 }
 

@@ -436,3 +436,44 @@ fn lock_says_what_it_cuts_off() {
     run.signal(rustix::process::Signal::TERM);
     run.wait();
 }
+
+/// The standard library's and the system's words are nobody's advice.
+#[test]
+fn what_is_wrong_is_said_in_plain_words() {
+    let world = World::with_store();
+    let told = |words: &[&str], code: i32| {
+        let seen = world.keyless(words).run();
+        seen.exits(code).text() + &seen.errors()
+    };
+    assert!(told(&["audit", "tail", "--lines", "x"], 2).contains("it is no whole number"));
+    let grant = [
+        "grant",
+        "create",
+        "--agent",
+        "nl://a.test/b/1.0.0",
+        "--secret",
+        "a/b/c",
+        "--max-uses",
+        "0",
+    ];
+    assert!(told(&grant, 2).contains("it has to be 1 or more"));
+    assert!(told(&["catalog", "list", "nosuch"], 0).contains("Nothing in the catalog has nosuch"));
+    assert!(told(&["catalog", "validate", "nofile"], 3).contains("next:"));
+    let route = |name: &'static str| ["source", "add", name, "--type", "env", "--route", "team/"];
+    told(&route("one"), 0);
+    assert!(told(&route("two"), 2).contains("it leads to the source one already"));
+    let rule = ["secret", "add", "a/b/c", "--to", "a.test", "--allow", "POST /a graphql:quer"];
+    assert!(told(&rule, 2).contains("not \"quer\""));
+}
+
+/// The opener may be there without a browser.
+#[test]
+fn a_page_that_no_browser_took_is_not_told_as_opened() {
+    let world = World::with_store();
+    world.keyless(&["unlock"]).run().ok();
+    let opener = world.home.write("bin/xdg-open", "#!/bin/sh\nexit 3\n").unwrap();
+    fs::set_permissions(&opener, Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", opener.parent().unwrap().display(), std::env::var("PATH").unwrap());
+    let seen = world.keyless(&["web", "--open", "--json"]).env("PATH", path).run();
+    assert_eq!(seen.data()["opened"], serde_json::json!(false), "{}", seen.text());
+}

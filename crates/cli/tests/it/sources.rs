@@ -549,7 +549,7 @@ for line in sys.stdin:
     assert_eq!(state(&world, "probe")["state"], json!("available"));
     // It lists nothing, as it says; a value is put there once the operator lets Keyless write.
     let refused = world.keyless(&["source", "browse", "probe"]).run();
-    assert!(refused.exits(1).errors().contains("can't say what it holds"), "{}", refused.errors());
+    assert!(refused.exits(2).errors().contains("can't say what it holds"), "{}", refused.errors());
     let put = || {
         let rotate = ["secret", "rotate", TOKEN, "--value-stdin"];
         world.keyless(&rotate).stdin(world.another_value()).run()

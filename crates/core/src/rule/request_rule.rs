@@ -183,6 +183,11 @@ pub enum RequestRuleError {
     /// Neither `graphql:` nor `json-rpc:`.
     #[error("after the path comes `graphql:LIST` or `json-rpc:LIST`, or nothing")]
     Calls,
+    /// After `graphql:` stands what is no operation.
+    #[error(
+        "`graphql:` takes query, mutation, subscription, and their fields as in mutation.addComment, not {0:?}"
+    )]
+    Operation(String),
     /// The part before the path is no host.
     #[error("the part before the path is no host: {0}")]
     Host(#[from] DestinationError),
@@ -466,11 +471,14 @@ fn parse_methods(word: &str) -> Result<Vec<String>, RequestRuleError> {
 
 fn parse_calls(word: &str) -> Result<Calls, RequestRuleError> {
     let list = |list: &str| list.split(',').map(str::to_owned).collect::<Vec<_>>();
+    let operations = |names: Vec<String>| match names.iter().find(|name| !is_operation(name)) {
+        Some(name) if !name.is_empty() => Err(RequestRuleError::Operation(name.clone())),
+        Some(_) => Err(RequestRuleError::Calls),
+        None => Ok(Calls::GraphQl(names)),
+    };
     let full = |list: &[String]| list.iter().all(|name| !name.is_empty());
     match word.split_once(':') {
-        Some(("graphql", names)) => Some(list(names))
-            .filter(|names| full(names) && names.iter().all(|name| is_operation(name)))
-            .map(Calls::GraphQl),
+        Some(("graphql", names)) => return operations(list(names)),
         Some(("json-rpc", names)) => Some(list(names)).filter(|l| full(l)).map(Calls::JsonRpc),
         _ => None,
     }
@@ -573,7 +581,7 @@ mod tests {
             ("GET repos", RequestRuleError::Path(PathGlobError::NotAbsolute)),
             ("GET / soap:x", RequestRuleError::Calls),
             ("GET / graphql:", RequestRuleError::Calls),
-            ("GET / graphql:delete", RequestRuleError::Calls),
+            ("GET / graphql:query,delete", RequestRuleError::Operation("delete".to_owned())),
             ("GET / json-rpc:a,,b", RequestRuleError::Calls),
             ("GET / json-rpc:a b", RequestRuleError::Calls),
         ] {

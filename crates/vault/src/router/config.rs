@@ -361,8 +361,11 @@ impl RouterConfig {
             return Err(format!("the prefix {prefix:?} does not end with a slash"));
         }
         self.unread.extend(unread(&format!("the route {prefix}"), table, ROUTE_SETTINGS));
-        if self.routes.iter().any(|route| route.prefix == prefix) {
-            return Err(format!("the prefix {prefix:?} stands there twice"));
+        if let Some(other) = self.routes.iter().find(|route| route.prefix == prefix) {
+            return Err(format!(
+                "the prefix {prefix:?} stands there twice: it leads to the source {} already",
+                other.source
+            ));
         }
         let mut settings = table.clone();
         settings.retain(|key, _| key != "prefix" && key != "source");
