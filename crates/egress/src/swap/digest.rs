@@ -6,17 +6,26 @@ use keyless_core::{Code, Error};
 
 use crate::media_type::media_type;
 
-/// The headers that carry a digest of the body (RFC 9530, RFC 3230, RFC 1864, S3's and Cloud Storage's own).
-pub(crate) const DIGESTS: [&str; 10] = [
+/// The headers that carry a digest of the body (RFC 9530, RFC 3230, RFC 1864; those of S3, Cloud Storage, Backblaze,
+/// Artifactory, tus and ownCloud).
+pub(crate) const DIGESTS: [&str; 18] = [
     "content-digest",
     "content-md5",
     "digest",
+    "oc-checksum",
     "repr-digest",
+    "upload-checksum",
     "x-amz-checksum-crc32",
     "x-amz-checksum-crc32c",
     "x-amz-checksum-crc64nvme",
     "x-amz-checksum-sha1",
     "x-amz-checksum-sha256",
+    "x-amz-sha256-tree-hash",
+    "x-bz-content-sha1",
+    "x-checksum-md5",
+    "x-checksum-sha1",
+    "x-checksum-sha256",
+    "x-checksum-sha512",
     "x-goog-hash",
 ];
 
@@ -68,11 +77,13 @@ impl Bound {
     }
 }
 
-/// Whether the messages of a format carry lengths: gRPC, protobuf, git's packet lines.
+/// Whether the messages of a format carry lengths: gRPC, Connect's streams, protobuf, git's packet lines.
 pub(crate) fn has_lengths_inside(headers: &HeaderMap) -> bool {
     let content_type = headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
     let content_type = content_type.unwrap_or_default().to_ascii_lowercase();
     content_type.starts_with(b"application/grpc")
+        || content_type.starts_with(b"application/connect+")
+        || content_type.starts_with(b"application/proto")
         || content_type.starts_with(b"application/x-git-")
         || content_type.windows(8).any(|window| window == b"protobuf")
 }

@@ -332,6 +332,8 @@ fn digests_refuse_a_swap_and_nothing_else() {
         ("digest", "sha-256=x", true),
         ("content-digest", "sha-256=:x:", true),
         ("repr-digest", "sha-256=:x:", true),
+        ("upload-checksum", "sha1 x", true),
+        ("x-checksum-sha1", "x", true),
         ("content-encoding", "aws-chunked", true),
         ("x-amz-content-sha256", "0123", true),
         ("x-amz-content-sha256", "UNSIGNED-PAYLOAD", false),
