@@ -56,6 +56,7 @@ pub struct OriginOptions {
     behaviour: Behaviour,
     keep: usize,
     workers: usize,
+    max_streams: u32,
 }
 
 /// The HTTP versions that an origin offers.
@@ -99,6 +100,7 @@ impl OriginOptions {
             behaviour: Behaviour::Http(Handler::standard()),
             keep: 4 << 20,
             workers: 1,
+            max_streams: 200,
         }
     }
 
@@ -140,6 +142,12 @@ impl OriginOptions {
     #[must_use]
     pub fn keep(self, bytes: usize) -> Self {
         Self { keep: bytes, ..self }
+    }
+
+    /// Takes so many requests at once over one HTTP/2 connection. Default: 200.
+    #[must_use]
+    pub fn max_streams(self, max_streams: u32) -> Self {
+        Self { max_streams, ..self }
     }
 
     /// Serves with this many threads. Default: 1.
@@ -193,6 +201,7 @@ impl Origin {
             tls,
             prior_knowledge: options.alpn == Alpn::Http2,
             behaviour: options.behaviour,
+            max_streams: options.max_streams,
             log: log.clone(),
         };
         runtime.spawn(Arc::new(server).run(listener));

@@ -38,6 +38,32 @@ fn a_refused_stream_leaves_the_others_alone() {
     scene.assert_refused(&[Code::AuthorityMismatch; 2]);
 }
 
+/// Streams that last keep no other request from a destination that takes few at once (RFC 9113, section 5.1.2).
+#[test]
+fn a_destination_that_is_full_gets_another_connection() {
+    let ca = TestCa::new();
+    let allowed = OriginOptions::tls(&ca, &[ALLOWED]).alpn(Alpn::Http2).max_streams(2);
+    let scene = Scene::of(Setting { allowed, ..Setting::with(ca) });
+    scene.runtime.block_on(async {
+        let mut client = client(&scene).await;
+        let mut lasting = Vec::new();
+        // One by one, and then all that come at once.
+        for _ in 0..5 {
+            let stream = client.send_request(get("/drip?n=100000&chunk=1&ms=20"));
+            let answer = tokio::time::timeout(PATIENCE, stream).await.expect("it is answered");
+            lasting.push(answer.unwrap());
+        }
+        let many = (0..12).map(|_| client.send_request(get("/drip?n=3&chunk=1&ms=20")));
+        let many: Vec<_> = many.map(tokio::spawn).collect();
+        for answer in many {
+            let answer = tokio::time::timeout(PATIENCE, answer).await.expect("it is answered");
+            assert_eq!(answer.unwrap().unwrap().status(), 200);
+        }
+    });
+    let opened = scene.allowed.connections().len();
+    assert!((3..=12).contains(&opened), "{opened}");
+}
+
 /// Whether its answer is still awaited or has begun.
 #[test]
 fn a_stream_that_is_reset_takes_its_request_with_it() {

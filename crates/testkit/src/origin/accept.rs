@@ -24,6 +24,7 @@ pub(super) struct Server {
     pub(super) tls: Option<Arc<ServerConfig>>,
     pub(super) prior_knowledge: bool,
     pub(super) behaviour: Behaviour,
+    pub(super) max_streams: u32,
     pub(super) log: Log,
 }
 
@@ -98,9 +99,11 @@ impl Server {
     }
 
     async fn serve_http2(self: Arc<Self>, plaintext: Plaintext) {
+        let max_streams = self.max_streams;
         let service = service_fn(move |request| Arc::clone(&self).answer(request));
         let _ = conn::http2::Builder::new(TokioExecutor::new())
             .max_header_list_size(1 << 20)
+            .max_concurrent_streams(max_streams)
             .serve_connection(TokioIo::new(plaintext), service)
             .await;
     }
