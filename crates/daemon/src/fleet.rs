@@ -249,7 +249,7 @@ async fn check_values(values: &Mounted) -> Result<Vec<String>, Error> {
         Code::SecretUnavailable => Error::with(Code::PathUnusable, error.detail().clone()),
         _ => error,
     })?;
-    values.remember_all(&checked.values);
+    values.put_in_force(&checked.values);
     Ok(checked.warnings)
 }
 

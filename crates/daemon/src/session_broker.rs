@@ -182,21 +182,33 @@ impl SessionBroker {
         request: &RequestInfo,
         uses: Vec<Allowed>,
     ) -> Result<Vec<Arc<Released>>, Error> {
-        let lease = |allowed: &Allowed| self.lease(allowed.path(), &request.authority);
+        let lease =
+            |allowed: &Allowed, epoch| self.lease(allowed.path(), &request.authority, epoch);
         if let [_, _, ..] = &uses[..] {
-            for allowed in uses.iter().filter(|allowed| lease(allowed).is_none()) {
+            let epoch = self.epoch();
+            for allowed in uses.iter().filter(|allowed| lease(allowed, epoch).is_none()) {
                 let policy = self.policy(allowed.path()).await?;
                 self.pass_gate(request, allowed.path(), policy).await?;
             }
         }
         let mut fetched: Vec<Option<Fetched>> = uses.iter().map(|_| None).collect();
-        // Fetching may take a while too, and a lease end meanwhile.
+        // Fetching may take a while too, and a lease end meanwhile. Of values that change together it is all old ones or
+        // all new ones.
         let leased = loop {
-            let leased: Vec<_> = uses.iter().map(lease).collect();
-            let mut places = 0..uses.len();
-            let lacking = places.find(|at| fetched[*at].is_none() && leased[*at].is_none());
-            let Some(at) = lacking else { break leased };
-            fetched[at] = Some(self.fetch(request, uses[at].path()).await?);
+            let epoch = self.epoch();
+            let leased: Vec<_> = uses.iter().map(|allowed| lease(allowed, epoch)).collect();
+            let is_lacking = |at: &usize| match &fetched[*at] {
+                Some(fetched) => fetched.epoch.closings != epoch.closings,
+                None => leased[*at].is_none(),
+            };
+            let Some(at) = (0..uses.len()).find(is_lacking) else { break leased };
+            let before = fetched[at].take();
+            let mut anew = self.fetch(request, uses[at].path()).await?;
+            if let Some(before) = before {
+                // A word for once was used up by the first try.
+                anew.epoch.taken_back = before.epoch.taken_back;
+            }
+            fetched[at] = Some(anew);
         };
         let all = uses.into_iter().zip(fetched).zip(leased).enumerate();
         let released = all.map(async |(at, ((allowed, fetched), leased))| match fetched {
@@ -283,8 +295,13 @@ impl SessionBroker {
     }
 
     /// The value released earlier, if its permit still has some time.
-    fn lease(&self, path: &SecretPath, authority: &Authority) -> Option<Arc<Released>> {
-        self.leases.value(path, authority, uptime(), self.epoch())
+    fn lease(
+        &self,
+        path: &SecretPath,
+        authority: &Authority,
+        epoch: Epoch,
+    ) -> Option<Arc<Released>> {
+        self.leases.value(path, authority, uptime(), epoch)
     }
 
     fn epoch(&self) -> Epoch {
@@ -370,7 +387,8 @@ impl Broker for SessionBroker {
         Box::pin(async move {
             self.log.check()?;
             let secrets: Vec<_> = uses.iter().map(|allowed| allowed.path().clone()).collect();
-            let leased = secrets.iter().map(|path| self.lease(path, &request.authority));
+            let epoch = self.epoch();
+            let leased = secrets.iter().map(|path| self.lease(path, &request.authority, epoch));
             let all = match leased.collect::<Option<Vec<_>>>() {
                 Some(leased) => leased,
                 None => Box::pin(self.release_all(request, uses)).await?,
@@ -506,9 +524,11 @@ impl Broker for SessionBroker {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
     use futures_util::future::ready;
     use keyless_core::{
-        By, Destination, EgressRule, EgressUse, Location, RequestFacts, Scheme, Verdict,
+        Binding, By, Destination, EgressRule, EgressUse, Location, RequestFacts, Scheme, Verdict,
         decide_egress,
     };
     use keyless_store::AuditQuery;
@@ -587,6 +607,35 @@ mod tests {
         let ours = all.iter().filter(|entry| entry.agent.session_id == "s-1");
         let actions: Vec<Action> = ours.map(|entry| entry.action).collect();
         assert_eq!(actions, [Action::SessionEnd, Action::Egress]);
+    }
+
+    /// Two values that change together, and do so while the first is being fetched.
+    #[derive(Default)]
+    struct Turning(AtomicU64);
+
+    impl Values for Turning {
+        fn open<'a>(&'a self, path: &'a SecretPath) -> BoxFuture<'a, Result<SecretValue, Error>> {
+            let value = format!("value-number-{}", self.0.load(Ordering::Relaxed));
+            let _ = self.0.compare_exchange(0, 1, Ordering::Relaxed, Ordering::Relaxed);
+            let value = SecretValue::new(path.clone(), value.into_bytes(), Binding::Destinations);
+            Box::pin(ready(value.map_err(|_| Code::Internal.into())))
+        }
+
+        fn closings(&self) -> u64 {
+            self.0.load(Ordering::Relaxed)
+        }
+    }
+
+    #[tokio::test]
+    async fn a_request_has_all_old_values_or_all_new_ones() {
+        let scene = Scene::new().await;
+        let values = Arc::new(Turning::default());
+        let broker = SessionBroker::new(values, scene.log.clone(), agent("run", "s-1"));
+        let paths = ["team/api/id", "team/api/key"].map(|path| SecretPath::parse(path).unwrap());
+        let released = broker.release(&request(), paths.iter().map(allowed).collect()).await;
+        let released = released.unwrap();
+        let opened = released.iter().map(|one| one.open_toward(&authority()).unwrap());
+        assert!(opened.into_iter().all(|value| value == b"value-number-1"));
     }
 
     #[tokio::test]

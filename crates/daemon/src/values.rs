@@ -19,7 +19,8 @@ pub(crate) trait Values: Send + Sync + 'static {
         Box::pin(async { Ok(ApproveOnUse::Never) })
     }
 
-    /// Changes whenever values have to be opened anew, whatever was released before: the store was locked.
+    /// Changes whenever values have to be opened anew, whatever was released before: the store was locked, or mounted
+    /// values were taken up.
     fn closings(&self) -> u64 {
         0
     }

@@ -1,9 +1,17 @@
 //! The mounted files as a source of a session's values, by the catalog that is in force.
 //!
-//! A file that can't be used any more (a mount that hangs, a bad value) leaves its last good value in
+//! Values that change together are in force together: what lies in the files is read ahead, and taken up in one step. A file
+//! that can't be used any more (a mount that hangs, a bad value) leaves its last good value in
 //! use; health and metrics say so. What is to end, is taken out of the catalog.
 
-use std::{collections::HashMap, path::PathBuf, sync::Arc};
+use std::{
+    collections::HashMap,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 
 use futures_util::future::BoxFuture;
 use keyless_core::{Code, Error, SafeText, SecretPath, SecretValue};
@@ -18,6 +26,8 @@ pub(super) struct Mounted {
     catalog: RwLock<Arc<Catalog>>,
     /// The last good value of each file.
     good: Mutex<HashMap<SecretPath, SecretValue>>,
+    /// How often values were taken up.
+    taken_up: AtomicU64,
 }
 
 /// What a catalog was found to come to.
@@ -31,7 +41,8 @@ pub(super) struct Checked {
 
 impl Mounted {
     pub(super) fn new(values: MountedValues, catalog: Catalog) -> Self {
-        Self { values, catalog: RwLock::new(Arc::new(catalog)), good: Mutex::default() }
+        let (catalog, good) = (RwLock::new(Arc::new(catalog)), Mutex::default());
+        Self { values, catalog, good, taken_up: AtomicU64::default() }
     }
 
     /// The catalog in force.
@@ -43,7 +54,7 @@ impl Mounted {
     pub(super) fn replace(&self, catalog: Catalog, values: &[SecretValue]) {
         let stays = |path: &SecretPath| catalog.entries.iter().any(|entry| entry.path == *path);
         self.good.lock().retain(|path, _| stays(path));
-        self.remember_all(values);
+        self.put_in_force(values);
         *self.catalog.write() = Arc::new(catalog);
     }
 
@@ -65,19 +76,18 @@ impl Mounted {
         Ok(checked)
     }
 
-    /// Each is the last good one of its file from now on.
-    pub(super) fn remember_all(&self, values: &[SecretValue]) {
+    /// These are in force from now on, all at once.
+    pub(super) fn put_in_force(&self, values: &[SecretValue]) {
+        let mut good = self.good.lock();
         for value in values {
-            self.remember(value);
+            good.insert(value.path().clone(), value.copy_for_cache());
         }
+        self.taken_up.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Fetches the value of `path` once.
-    pub(super) async fn check_one(&self, path: &SecretPath) -> Result<(), Error> {
-        let entry = self.entry(path)?;
-        let reading = self.values.read(&entry).await?;
-        self.remember(&reading.value);
-        Ok(())
+    /// The value that lies in the file of `path` now; it comes to be in force by no more than that.
+    pub(super) async fn read(&self, path: &SecretPath) -> Result<SecretValue, Error> {
+        Ok(self.values.read(&self.entry(path)?).await?.value)
     }
 
     fn entry(&self, path: &SecretPath) -> Result<CatalogEntry, Error> {
@@ -85,25 +95,19 @@ impl Mounted {
         let entry = catalog.entries.iter().find(|entry| entry.path == *path).cloned();
         entry.ok_or_else(|| Error::with(Code::SecretNotFound, SafeText::default().and(path)))
     }
-
-    fn remember(&self, value: &SecretValue) {
-        self.good.lock().insert(value.path().clone(), value.copy_for_cache());
-    }
 }
 
 impl Values for Mounted {
     fn open<'a>(&'a self, path: &'a SecretPath) -> BoxFuture<'a, Result<SecretValue, Error>> {
         Box::pin(async move {
-            let entry = self.entry(path)?;
-            match self.values.read(&entry).await {
-                Ok(reading) => {
-                    self.remember(&reading.value);
-                    Ok(reading.value)
-                }
-                Err(error) => {
-                    self.good.lock().get(path).map(SecretValue::copy_for_cache).ok_or(error)
-                }
-            }
+            // One that has left the catalog is nobody's.
+            self.entry(path)?;
+            let good = self.good.lock();
+            good.get(path).map(SecretValue::copy_for_cache).ok_or_else(|| Code::Internal.into())
         })
+    }
+
+    fn closings(&self) -> u64 {
+        self.taken_up.load(Ordering::Acquire)
     }
 }

@@ -112,23 +112,32 @@ impl Reloader {
         }
         // A secret that has left the catalog with its file is nobody's any more.
         let in_force = mounted.files(&mounted.catalog());
-        for (_, path) in of_values.iter().filter_map(value_of) {
-            if in_force.iter().any(|(_, still)| still == path) {
-                self.renew(path).await;
-            }
-        }
+        let changed = of_values.iter().filter_map(value_of).map(|(_, path)| path);
+        self.renew(changed.filter(|path| in_force.iter().any(|(_, still)| still == *path))).await;
     }
 
-    /// The next use of `path` gets the value that lies there now; one that can't be used is told.
-    async fn renew(&self, path: &SecretPath) {
-        match self.sessions.mounted.check_one(path).await {
-            Ok(()) => {
-                self.sessions.forget(path).await;
-                self.succeeded(|state| drop(state.value_problems.remove(path)));
+    /// The next use of each gets the value that lies there now: of all that changed together, in one step. One that can't
+    /// be used is told, and those beside it are in force.
+    async fn renew(&self, paths: impl Iterator<Item = &SecretPath>) {
+        let mounted = &self.sessions.mounted;
+        let mut renewed = Vec::new();
+        for path in paths {
+            match mounted.read(path).await {
+                Ok(value) => renewed.push(value),
+                Err(error) => self.failed(&error, |state| {
+                    state.value_problems.insert(path.clone(), error.clone())
+                }),
             }
-            Err(error) => self
-                .failed(&error, |state| state.value_problems.insert(path.clone(), error.clone())),
         }
+        if renewed.is_empty() {
+            return;
+        }
+        mounted.put_in_force(&renewed);
+        self.succeeded(|state| {
+            for value in &renewed {
+                state.value_problems.remove(value.path());
+            }
+        });
     }
 
     async fn take_up(&self, change: &Change) {

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use keyless_core::{Code, Error, SecretPath, SecretValue, SessionId, SessionKey, audit::Action};
+use keyless_core::{Code, Error, SecretValue, SessionId, SessionKey, audit::Action};
 use keyless_egress::{CaKeys, Engine, Session, SessionSecret, SessionSpec};
 use keyless_store::AuditLog;
 use keyless_vault::Catalog;
@@ -92,13 +92,6 @@ impl Sessions {
         // Every use is on record before it happens; what this waits for says why there are others now.
         let _ = self.log.flush().await;
         Ok(())
-    }
-
-    /// The next use of `path` gets the value that lies there now.
-    pub(super) async fn forget(&self, path: &SecretPath) {
-        for open in self.open.lock().await.values() {
-            open.broker.forget(path);
-        }
     }
 
     /// A session's secrets by this catalog, and room for the tokens that they may mint.
@@ -320,6 +313,7 @@ mod tests {
         let path = mounted.catalog().entries[0].path.clone();
         let value = async || mounted.open(&path).await.unwrap().copy_for_cache();
         fs::write(&file, "Qm7-xT4w9ZrK2bVp").unwrap();
+        mounted.put_in_force(&mounted.check(&mounted.catalog()).await.unwrap().values);
         let first = value().await;
         fs::write(&file, "Hn3-yU8e5GsL6cDq").unwrap();
         let checked = mounted.check(&mounted.catalog()).await.unwrap();
