@@ -118,19 +118,22 @@ impl Guard {
         let Attempt { action_type, text, given, now } = *attempt;
         let known = action_type.parse::<ActionType>().ok();
         let is_known = known.is_some() || OTHER_DEEDS.contains(&action_type);
-        if !is_known || text.len() > MAX_TEXT {
-            return unjudged(attempt);
+        if !is_known {
+            return Decision::Block(Box::new(Blocked::failure(text)));
+        }
+        if text.len() > MAX_TEXT {
+            return unreadable(attempt);
         }
         let is_command = known.is_some_and(ActionType::is_command);
         // Both: what looks like a quote or a space to a reader is a letter to a shell, and the other way round.
         let folded = fold::folded(text);
-        let Some(plain) = views(text, is_command, given) else { return unjudged(attempt) };
+        let Some(plain) = views(text, is_command, given) else { return unreadable(attempt) };
         let undisguised = if folded == text {
             Some(Vec::new())
         } else {
             views(&folded, is_command, given).map(|v| v.looks)
         };
-        let Some(undisguised) = undisguised else { return unjudged(attempt) };
+        let Some(undisguised) = undisguised else { return unreadable(attempt) };
         for compiled in [&self.bundled, &self.custom] {
             for (looked_at, is_disguise) in [(&plain.looks, false), (&undisguised, true)] {
                 if let Some(hit) = compiled.first_hit(looked_at, action_type, now) {
@@ -151,8 +154,8 @@ impl Guard {
     }
 }
 
-fn unjudged(attempt: &Attempt<'_>) -> Decision {
-    Decision::Block(Box::new(Blocked::failure(attempt.text)))
+fn unreadable(attempt: &Attempt<'_>) -> Decision {
+    Decision::Block(Box::new(Blocked::unreadable(attempt.text)))
 }
 
 #[cfg(test)]

@@ -89,6 +89,23 @@ impl Blocked {
         }
     }
 
+    /// What nests too deep, or is too long, to be read is blocked as well: the guard works, and it can be written otherwise.
+    pub(super) fn unreadable(text: &str) -> Self {
+        let mut blocked = Self {
+            rule_id: "KL-UNREADABLE".to_owned(),
+            reason: "This nests too deep or is too long to be read, so it does not run.".to_owned(),
+            ..Self::of(Category::IndirectExecution, text)
+        };
+        "Write it shorter and without that many substitutions, or in several actions."
+            .clone_into(&mut blocked.safe_alternative.description);
+        blocked
+    }
+
+    /// Whether it was blocked without having been read.
+    pub fn is_unread(&self) -> bool {
+        self.detail.is_some() || self.rule_id == "KL-UNREADABLE"
+    }
+
     /// The code that goes with it.
     pub fn code(&self) -> Code {
         match (self.detail, self.is_evasion) {

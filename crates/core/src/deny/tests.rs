@@ -217,14 +217,14 @@ fn what_can_not_be_judged_is_blocked() {
         (unknown.code(), unknown.detail),
         (Code::GuardUnavailable, Some("interceptor_failure"))
     );
-    assert_eq!(
-        check(&guard, &"a".repeat(super::MAX_TEXT + 1)).unwrap().code(),
-        Code::GuardUnavailable
-    );
-    let deep = format!("sudo env; : {}true{}", "$(".repeat(66), ")".repeat(66));
-    assert_eq!(check(&guard, &deep).unwrap().code(), Code::GuardUnavailable);
+    let deep = |depth| format!("sudo env; : {}true{}", "$(".repeat(depth), ")".repeat(depth));
     let nested = (0..12).fold("ls".to_owned(), |inner, _| format!("eval {inner}"));
-    assert_eq!(check(&guard, &nested).unwrap().code(), Code::GuardUnavailable);
+    // The guard works: it is the command that can't be read.
+    for text in ["a".repeat(super::MAX_TEXT + 1), deep(66), deep(2000), nested] {
+        let blocked = check(&guard, &text).unwrap();
+        assert_eq!((blocked.code(), blocked.detail), (Code::ActionBlocked, None));
+        assert!(blocked.is_unread() && blocked.reason.contains("nests too deep"));
+    }
 }
 
 #[test]
@@ -459,7 +459,7 @@ fn what_grows_beyond_measure_is_not_judged() {
     let variable = format!("a={}; b ", "x".repeat(1024));
     let (word, words) = ("$a".repeat(400_000), "$a ".repeat(300_000));
     for text in [wrappers, format!("{variable}{word}"), format!("{variable}{words}")] {
-        assert_eq!(check(&guard, &text).unwrap().detail, Some("interceptor_failure"));
+        assert!(check(&guard, &text).unwrap().is_unread());
     }
 }
 
@@ -471,7 +471,7 @@ fn what_is_read_again_and_again_is_not_judged() {
     for (read, times) in [("f;", 5_000), ("xargs x<f;", 3_000)] {
         let text = format!("{file}{}", read.repeat(times));
         let blocked = check(&guard, &text).unwrap_or_else(|| panic!("{read} is judged"));
-        assert_eq!(blocked.detail, Some("interceptor_failure"), "{read}");
+        assert!(blocked.is_unread(), "{read}");
         assert!(check(&guard, &format!("{file}{read}")).is_none(), "{read}");
     }
 }

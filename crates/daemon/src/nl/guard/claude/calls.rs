@@ -1,9 +1,6 @@
 //! What a tool of Claude Code is about to do, in the guard's words: a command, a file that is read, an address.
 
-use keyless_core::{
-    Code,
-    deny::{Blocked, Decision},
-};
+use keyless_core::deny::{Blocked, Decision};
 use serde_json::Value;
 
 use super::GuardRules;
@@ -29,11 +26,7 @@ impl Attempt {
 
     pub(super) fn refused_by(&self, rules: &GuardRules) -> Option<Blocked> {
         match rules.check(self.action_type, &self.text) {
-            Decision::Block(blocked)
-                if !(self.is_guess && blocked.code() == Code::GuardUnavailable) =>
-            {
-                Some(*blocked)
-            }
+            Decision::Block(blocked) if !(self.is_guess && blocked.is_unread()) => Some(*blocked),
             Decision::Allow | Decision::Block(_) => None,
         }
     }
