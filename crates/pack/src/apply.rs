@@ -33,6 +33,7 @@ use crate::{
     deployed::confine,
     error::{Code, PackError, Result},
     paths::shown,
+    plain_file,
     sha::{Content, Sha},
     site::Site,
     snapshot::{self, Snapshot, SnapshotFile, Snapshots},
@@ -218,7 +219,7 @@ impl Transaction<'_> {
     fn commit(&self) -> Result<()> {
         let changes =
             self.steps.iter().map(|step| step.change(self.backup_of(step).as_deref())).collect();
-        let lock = fs::read(self.site.repo.join(crate::lockfile::FILE)).ok();
+        let lock = plain_file::read(self.site.repo.join(crate::lockfile::FILE)).ok();
         let snapshot = Snapshot {
             kind: self.kind.to_owned(),
             id: self.id.clone(),

@@ -22,6 +22,7 @@ use crate::{
     error::{Code, PackError, Result},
     gate::Pending,
     paths::shown,
+    plain_file,
     plan::Plan,
     sha::Sha,
     site::{Request, Site},
@@ -210,11 +211,16 @@ fn with_file<T>(site: &Site, change: impl FnOnce(&mut File) -> Result<T>) -> Res
     fs::create_dir_all(&folder).map_err(|error| PackError::io("create", &folder, &error))?;
     let guard: PathBuf = folder.join("confirm.lock");
     let fault = |error: std::io::Error| PackError::io("lock", &guard, &error);
-    let lock =
-        OpenOptions::new().write(true).create(true).truncate(false).open(&guard).map_err(fault)?;
+    let lock = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(&guard)
+        .map_err(fault)?;
     flock(&lock, FlockOperation::LockExclusive).map_err(|error| fault(error.into()))?;
     let path = folder.join("confirm.json");
-    let text = fs::read_to_string(&path).unwrap_or_default();
+    let text = plain_file::read_to_string(&path).unwrap_or_default();
     let mut file: File = serde_json::from_str(&text).unwrap_or_default();
     file.version = 1;
     let given = change(&mut file)?;

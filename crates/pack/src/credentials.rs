@@ -33,6 +33,7 @@ use crate::{
     error::{Code, PackError, Result},
     manifest::{FILE, Module},
     paths::shown,
+    plain_file,
     site::{Site, shell_word},
     tree::Tree,
 };
@@ -87,7 +88,7 @@ pub(crate) fn check(module: &Module, tree: &Tree, forms: &TokenForms) -> Result<
 /// Refuses a manifest with a credential in it: its servers are deployed.
 pub(crate) fn check_manifest(site: &Site) -> Result<()> {
     let path = site.repo.join(FILE);
-    let bytes = std::fs::read(&path).map_err(|error| PackError::io("read", &path, &error))?;
+    let bytes = plain_file::read(&path).map_err(|error| PackError::io("read", &path, &error))?;
     let findings = scan(FILE, &bytes, &site.forms);
     let Some(first) = findings.first() else { return Ok(()) };
     let message =

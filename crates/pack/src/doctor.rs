@@ -17,6 +17,7 @@ use crate::{
     git,
     manifest::Manifest,
     paths::shown,
+    plain_file,
     site::{Site, shell_word},
     targets::{self, TargetId},
 };
@@ -222,7 +223,8 @@ fn gitignores(
 }
 
 fn append_line(file: &Path) -> Result<()> {
-    let text = fs::read_to_string(file).unwrap_or_default();
+    let text =
+        plain_file::read_or_empty(file).map_err(|error| PackError::io("read", file, &error))?;
     let gap = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
     fs::write(file, format!("{text}{gap}{IGNORED}\n"))
         .map_err(|error| PackError::io("write", file, &error))
@@ -236,7 +238,9 @@ fn odd_overlays(site: &Site, manifest: &Manifest) -> Vec<String> {
         if folder.exists() && !folder.is_dir() {
             warnings.push(format!("overlay {} is no directory", folder.display()));
         }
-        let Ok(named) = fs::read_to_string(folder.join(".agentpack/module_id")) else { continue };
+        let Ok(named) = plain_file::read_to_string(folder.join(".agentpack/module_id")) else {
+            continue;
+        };
         if named.trim() != module.id {
             warnings.push(format!(
                 "overlay {} says that it belongs to `{}`, and is used for `{}`",

@@ -20,6 +20,7 @@ use crate::{
     error::{PackError, Result},
     manifest::{self, Manifest},
     paths::shown,
+    plain_file,
     site::Site,
 };
 
@@ -177,7 +178,7 @@ fn ends_whole(file: &mut File) -> io::Result<bool> {
 }
 
 fn bytes_of(path: &Path) -> Result<Vec<u8>> {
-    match fs::read(path) {
+    match plain_file::read_whole(path) {
         Ok(bytes) => Ok(bytes),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
         Err(error) => Err(PackError::io("read", path, &error)),

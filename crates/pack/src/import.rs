@@ -21,6 +21,7 @@ use crate::{
     manifest::{self, Manifest, Module, ModuleKind, Source, module_added, profile_added},
     module, operator,
     paths::{absolute, expanded, shown},
+    plain_file,
     site::Site,
     tree::Tree,
 };
@@ -252,7 +253,8 @@ fn refuse_conflicts(data: &ImportData) -> Result<()> {
 fn write(site: &Site, imports: &[Import], profile: Option<&str>) -> Result<()> {
     let path = site.repo.join(manifest::FILE);
     let _lock = RepoLock::take(site)?;
-    let text = fs::read_to_string(&path).map_err(|error| PackError::io("read", &path, &error))?;
+    let text =
+        plain_file::read_to_string(&path).map_err(|error| PackError::io("read", &path, &error))?;
     let mut edited = text.clone();
     for import in imports {
         edited = module_added(&edited, &path, &import.module)?;

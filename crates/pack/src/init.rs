@@ -1,6 +1,6 @@
 //! Making a config repo: agentpack's scaffold, with a first module of each kind to copy from.
 
-use std::{fs, path::Path};
+use std::path::Path;
 
 use serde::Serialize;
 
@@ -10,6 +10,7 @@ use crate::{
     git, manifest,
     operator::{BootstrapData, BootstrapOptions},
     paths::shown,
+    plain_file,
     site::Site,
     targets::TargetId,
 };
@@ -152,7 +153,8 @@ fn init_git(repo: &Path) -> Result<InitGit> {
         git::run(repo, &["init", "--quiet"])?;
     }
     let path = repo.join(".gitignore");
-    let mut text = fs::read_to_string(&path).unwrap_or_default();
+    let mut text =
+        plain_file::read_or_empty(&path).map_err(|error| PackError::io("read", &path, &error))?;
     let known = |line: &&&str| !text.lines().any(|known| known.trim() == **line);
     let lacking: Vec<&&str> = IGNORED.iter().filter(known).collect();
     for line in &lacking {

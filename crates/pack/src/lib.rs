@@ -106,6 +106,7 @@ mod beneath;
 mod clock;
 mod ids;
 mod paths;
+mod plain_file;
 mod sha;
 
 pub use ids::module_fs_key;

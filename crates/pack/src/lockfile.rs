@@ -3,13 +3,14 @@
 //! Written sorted and pretty; `generated_at` only moves when something else does, so that locking twice
 //! gives the same bytes. Source: shared/reference/agentpack.md, section 4.
 
-use std::{collections::HashMap, fs, io, path::Path};
+use std::{collections::HashMap, io, path::Path};
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
     error::{Code, PackError, Result},
     paths::shown,
+    plain_file,
     sha::Sha,
     tree::FileRow,
 };
@@ -69,7 +70,7 @@ impl Lockfile {
     /// Reads the lockfile; `None` when there is none.
     pub(crate) fn load(repo: &Path) -> Result<Option<Self>> {
         let path = repo.join(FILE);
-        let text = match fs::read_to_string(&path) {
+        let text = match plain_file::read_to_string(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) if error.kind() == io::ErrorKind::InvalidData => {

@@ -8,7 +8,7 @@ mod edit;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fmt, fs, io,
+    fmt, io,
     path::Path,
 };
 
@@ -19,6 +19,7 @@ pub(crate) use self::{
 use crate::{
     error::{Code, PackError, Result},
     paths::{RelPath, shown},
+    plain_file,
     servers::{Server, ServerFiles},
     targets::TargetId,
     yaml::{Kind, Node},
@@ -110,7 +111,7 @@ impl Manifest {
     /// Reads and checks the manifest of a config repo.
     pub(crate) fn load(repo: &Path) -> Result<Self> {
         let path = repo.join(FILE);
-        match fs::read_to_string(&path) {
+        match plain_file::read_to_string(&path) {
             Ok(text) => Self::parse(&text, &path),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Err(missing(&path)),
             Err(error) if error.kind() == io::ErrorKind::InvalidData => {

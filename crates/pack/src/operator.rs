@@ -8,7 +8,6 @@ mod bootstrap;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs,
     path::PathBuf,
 };
 
@@ -19,6 +18,7 @@ use crate::{
     desired::{Desired, DesiredFile},
     manifest::{Manifest, TargetConfig},
     paths::RelPath,
+    plain_file,
     sha::Content,
     site::Site,
     targets::{Root, TargetId, codex_home},
@@ -252,7 +252,7 @@ pub(crate) fn lacking(site: &Site, manifest: &Manifest, chosen: &[TargetId]) -> 
             let mut there = BTreeSet::new();
             for file in assets(site, manifest, (*target, config), scope) {
                 let path = file.root.join(&file.path);
-                if let Ok(bytes) = fs::read(&path) {
+                if let Ok(bytes) = plain_file::read(&path) {
                     if bytes != file.content.bytes() {
                         lacking.outdated.push(path);
                     }

@@ -25,6 +25,7 @@ use crate::{
     error::{PackError, Result},
     ids,
     paths::shown,
+    plain_file,
     site::Site,
 };
 
@@ -145,7 +146,7 @@ pub(crate) fn folder(site: &Site, scope: OverlayScope, id: &str) -> PathBuf {
 /// What kind of overlay a directory is.
 pub(crate) fn kind_of(folder: &Path) -> Result<OverlayKind> {
     let path = folder.join(KIND_FILE);
-    let text = match fs::read_to_string(&path) {
+    let text = match plain_file::read_to_string(&path) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(OverlayKind::Dir),
         Err(error) => return Err(PackError::io("read", &path, &error)),

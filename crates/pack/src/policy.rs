@@ -10,7 +10,7 @@ mod lint;
 mod pack;
 mod supply;
 
-use std::{fs, io, path::Path};
+use std::{io, path::Path};
 
 use serde_json::{Map, Value, json};
 
@@ -26,6 +26,7 @@ use crate::{
     error::{Code, PackError, Result},
     manifest::{Source, source_from_spec},
     paths::shown,
+    plain_file,
     yaml::{self, Node},
 };
 
@@ -65,7 +66,7 @@ impl Policy {
     /// Reads the policy; `None` when there is none. With faults it holds what could be read.
     fn load(repo: &Path) -> Result<Option<(Self, Vec<Fault>)>> {
         let path = repo.join(FILE);
-        let text = match fs::read_to_string(&path) {
+        let text = match plain_file::read_to_string(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) if error.kind() == io::ErrorKind::InvalidData => {

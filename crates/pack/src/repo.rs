@@ -1,6 +1,6 @@
 //! Changing the config repo: add, remove, lock, fetch, update.
 
-use std::{fs, path::Path};
+use std::path::Path;
 
 use rayon::prelude::*;
 use serde::Serialize;
@@ -17,6 +17,7 @@ use crate::{
         unknown_target,
     },
     paths::{RelPath, shown},
+    plain_file,
     site::Site,
     targets::TargetId,
     workspace::{Upstream, upstream},
@@ -115,7 +116,8 @@ fn edited(site: &Site, change: impl FnOnce(&str, &Path) -> Result<String>) -> Re
     let path = site.repo.join(manifest::FILE);
     Manifest::load(&site.repo)?;
     let _lock = RepoLock::take(site)?;
-    let text = fs::read_to_string(&path).map_err(|error| PackError::io("read", &path, &error))?;
+    let text =
+        plain_file::read_to_string(&path).map_err(|error| PackError::io("read", &path, &error))?;
     write_durably(&path, change(&text, &path)?.as_bytes())
 }
 

@@ -10,7 +10,6 @@ mod reach;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs,
     path::{Path, PathBuf},
 };
 
@@ -27,6 +26,7 @@ use crate::{
     gate::{Entries, Pass, Pending},
     manifest::{Manifest, TargetConfig},
     paths::{RelPath, shown},
+    plain_file,
     plan::{self, Change, Op, Summary},
     servers,
     sha::Content,
@@ -318,8 +318,8 @@ impl Scene<'_> {
     /// The content that a snapshot left in one of its files.
     fn left(&self, goal: &Snapshot, file: &SnapshotFile) -> Result<Content> {
         let stored = snapshot::state_path(self.site, &goal.id, &file.target, Path::new(&file.path));
-        let bytes =
-            fs::read(&stored).map_err(|error| snapshot::damaged(&stored, &error.to_string()))?;
+        let bytes = plain_file::read_whole(&stored)
+            .map_err(|error| snapshot::damaged(&stored, &error.to_string()))?;
         let content = Content::new(bytes);
         if content.sha() == file.sha256 {
             return Ok(content);
@@ -363,8 +363,8 @@ impl Scene<'_> {
         // Where it must be, whatever the snapshot's file says.
         let path =
             snapshot::backup_path(self.site, &later.id, &change.target, Path::new(&change.path));
-        let bytes =
-            fs::read(&path).map_err(|error| snapshot::damaged(&path, &error.to_string()))?;
+        let bytes = plain_file::read_whole(&path)
+            .map_err(|error| snapshot::damaged(&path, &error.to_string()))?;
         let content = Content::new(bytes);
         if change.before_sha256.is_some_and(|sha| sha != content.sha()) {
             return Err(snapshot::damaged(&path, "the backup is not what was backed up"));

@@ -21,6 +21,7 @@ use crate::{
     error::{Code, PackError, Result},
     ids,
     paths::shown,
+    plain_file,
     sha::Sha,
     site::Site,
 };
@@ -237,6 +238,6 @@ fn key(path: &Path) -> String {
 }
 
 fn read(path: &Path) -> io::Result<Snapshot> {
-    let bytes = fs::read(path)?;
+    let bytes = plain_file::read_whole(path)?;
     serde_json::from_slice(&bytes).map_err(io::Error::from)
 }

@@ -5,7 +5,7 @@
 
 use std::{
     collections::BTreeMap,
-    fs::{self, File},
+    fs,
     io::{self, Read as _},
     os::unix::fs::{FileTypeExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     error::{PackError, Result},
     paths::{RelPath, shown},
+    plain_file,
     sha::{Content, Sha},
 };
 
@@ -164,11 +165,13 @@ impl Reader {
 /// Reads one regular file up to the limit.
 pub(crate) fn read_limited(path: &Path) -> Result<TreeFile> {
     let fault = |error: io::Error| PackError::io("read", path, &error);
-    let file = File::open(path).map_err(fault)?;
+    let file = plain_file::open(path).map_err(|error| match error.kind() {
+        io::ErrorKind::InvalidInput | io::ErrorKind::IsADirectory => {
+            refused(path, "is not a regular file", "replace it by a regular file")
+        }
+        _ => fault(error),
+    })?;
     let metadata = file.metadata().map_err(fault)?;
-    if !metadata.is_file() {
-        return Err(refused(path, "is not a regular file", "replace it by a regular file"));
-    }
     let mut bytes =
         Vec::with_capacity(usize::try_from(metadata.len().min(MAX_FILE)).unwrap_or(0) + 1);
     file.take(MAX_FILE + 1).read_to_end(&mut bytes).map_err(fault)?;

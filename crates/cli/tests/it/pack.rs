@@ -389,3 +389,26 @@ pub(crate) fn picture(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     files.sort();
     files
 }
+
+/// An agent can plant one: whoever opens it waits for somebody to write.
+#[test]
+fn a_pipe_in_the_place_of_a_file_is_not_waited_for() {
+    for name in ["agentpack.yaml", "agentpack.lock.json", "agentpack.org.yaml", ".gitignore"] {
+        let world = with_repo(1);
+        write(&world, name, "");
+        let file = world.home.home().join(".agentpack/repo").join(name);
+        fs::remove_file(&file).unwrap();
+        assert!(
+            std::process::Command::new("mkfifo").arg(&file).status().unwrap().success(),
+            "{name}"
+        );
+        for arguments in [&["status"][..], &["plan"], &["lock"], &["policy", "lint"], &["doctor"]] {
+            run(&world, arguments);
+        }
+        let refused = run(&world, &["status"]);
+        if name == "agentpack.yaml" {
+            let said = refused.json()["errors"][0]["message"].to_string();
+            assert!(said.contains("it is no regular file"), "{said}");
+        }
+    }
+}

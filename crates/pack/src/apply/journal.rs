@@ -14,6 +14,7 @@ use crate::{
     beneath::Disk,
     error::{PackError, Result},
     paths::shown,
+    plain_file,
     sha::Sha,
     site::Site,
 };
@@ -62,7 +63,7 @@ impl Journal {
     /// Reads the journal that a process left; `None` when there is none.
     pub(crate) fn load(site: &Site) -> Result<Option<Self>> {
         let path = place(site);
-        let bytes = match fs::read(&path) {
+        let bytes = match plain_file::read_whole(&path) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(PackError::io("read", &path, &error)),

@@ -14,6 +14,7 @@ use rustix::{
 
 use crate::{
     error::{Code, PackError, Result},
+    plain_file,
     site::Site,
 };
 
@@ -49,7 +50,7 @@ impl HomeLock {
 
     /// The process that holds a home's lock now.
     pub(crate) fn holder(site: &Site) -> Option<String> {
-        let mut file = File::open(site.state().join("lock")).ok()?;
+        let mut file = plain_file::open(&site.state().join("lock")).ok()?;
         let free = flock(&file, FlockOperation::NonBlockingLockShared).is_ok();
         let mut pid = String::new();
         let _ = file.read_to_string(&mut pid);

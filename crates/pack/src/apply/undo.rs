@@ -20,6 +20,7 @@ use crate::{
     beneath::{Beneath, Disk, WriteMode},
     error::{Code, PackError, Result},
     paths::{RelPath, shown},
+    plain_file,
     sha::Sha,
     site::Site,
     snapshot,
@@ -240,7 +241,8 @@ fn restored(root: &Beneath, path: &RelPath, step: &JournalStep, id: &str) -> Res
             root.write_link(path, to, &temporary)?;
         }
         Before::File { sha256, mode, backup } => {
-            let bytes = fs::read(backup).map_err(|error| PackError::io("read", backup, &error))?;
+            let bytes = plain_file::read_whole(backup)
+                .map_err(|error| PackError::io("read", backup, &error))?;
             if Sha::of(&bytes) != *sha256 {
                 return Err(snapshot::damaged(backup, "the backup is not what was backed up"));
             }

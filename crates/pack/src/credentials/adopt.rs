@@ -18,6 +18,7 @@ use crate::{
     manifest::{Module, Source},
     overlay::{OverlayKind, Overlays, compose::compose, kind_of},
     paths::shown,
+    plain_file,
     sha::Content,
     site::Site,
     workspace::one_module,
@@ -86,7 +87,7 @@ pub(crate) fn find(site: &Site, place: &Where, at: Option<(&str, usize)>) -> Res
         Where::Module(id) => source_of(site, id, &finding.file)?,
     };
     let real = fs::canonicalize(&place).map_err(|error| PackError::io("read", &place, &error))?;
-    let bytes = fs::read(&real).map_err(|error| PackError::io("read", &real, &error))?;
+    let bytes = plain_file::read(&real).map_err(|error| PackError::io("read", &real, &error))?;
     // The same line of the file itself: an overlay may have moved on since.
     let here = scan(&finding.file, &bytes, &site.forms);
     let same = here.into_iter().find(|one| one.line == finding.line && one.kind == finding.kind);
@@ -106,7 +107,7 @@ pub(crate) fn find(site: &Site, place: &Where, at: Option<(&str, usize)>) -> Res
 pub(crate) fn replace(found: &Found, reference: &str) -> Result<Answer<AdoptData>> {
     let Found { finding, place, content, versioned } = found;
     let fault = |error: std::io::Error| PackError::io("read", place, &error);
-    let now = Content::new(fs::read(place).map_err(fault)?);
+    let now = Content::new(plain_file::read(place).map_err(fault)?);
     if now != *content {
         return Err(gone(place));
     }
@@ -131,7 +132,7 @@ pub(crate) fn replace(found: &Found, reference: &str) -> Result<Answer<AdoptData
 }
 
 fn in_file(site: &Site, file: &Path) -> Result<Vec<Finding>> {
-    let bytes = fs::read(file).map_err(|error| PackError::io("read", file, &error))?;
+    let bytes = plain_file::read(file).map_err(|error| PackError::io("read", file, &error))?;
     Ok(scan(&shown(file), &bytes, &site.forms))
 }
 

@@ -3,7 +3,7 @@
 use std::{fs, path::PathBuf};
 
 use super::scan;
-use crate::{doctor::PlaintextToken, paths::shown, site::Site};
+use crate::{doctor::PlaintextToken, paths::shown, plain_file, site::Site};
 
 /// Below the home directory.
 const OF_USERS: &[&str] = &[
@@ -50,7 +50,7 @@ pub(crate) fn in_agents_configs(site: &Site) -> Vec<PlaintextToken> {
     for place in places {
         let small =
             fs::metadata(&place).is_ok_and(|file| file.is_file() && file.len() <= MAX_CONFIG);
-        let Some(bytes) = small.then(|| fs::read(&place).ok()).flatten() else { continue };
+        let Some(bytes) = small.then(|| plain_file::read(&place).ok()).flatten() else { continue };
         let path = shown(&place);
         tokens.extend(scan(&path, &bytes, &site.forms).into_iter().map(|finding| PlaintextToken {
             path_posix: path.clone(),

@@ -1,6 +1,6 @@
 //! What upstream was when an overlay was made: `.agentpack/baseline.json`, version 2.
 
-use std::{collections::HashMap, fs, path::Path};
+use std::{collections::HashMap, path::Path};
 
 use serde::{Deserialize, Serialize};
 
@@ -10,6 +10,7 @@ use crate::{
     git,
     manifest::{Module, Source},
     paths::{RelPath, shown},
+    plain_file,
     sha::Sha,
     site::Site,
     tree::{FileRow, Tree},
@@ -69,7 +70,7 @@ impl Baseline {
     /// Reads an overlay's baseline.
     pub(crate) fn load(overlay: &Path) -> Result<Self> {
         let path = overlay.join(FILE);
-        let text = fs::read_to_string(&path).map_err(|error| match error.kind() {
+        let text = plain_file::read_to_string(&path).map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => {
                 absent(overlay, &path, Code::OverlayBaselineMissing, "is missing")
             }

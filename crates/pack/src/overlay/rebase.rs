@@ -32,6 +32,7 @@ use crate::{
     git,
     manifest::{GitSource, Manifest, Module},
     paths::{RelPath, shown},
+    plain_file,
     sha::{Content, Sha},
     site::Site,
     tree::{Tree, TreeFile},
@@ -195,7 +196,7 @@ impl Work<'_> {
         let mut outcomes = BTreeMap::new();
         for file in patch::list(self.overlay)? {
             let open = self.conflict_file(&file.target);
-            let resolved = fs::read(&open).ok();
+            let resolved = plain_file::read(&open).ok();
             let outcome = match (resolved, self.upstream.tree.get(file.target.as_str())) {
                 (Some(text), _) if has_marker(&text) => Outcome::Open,
                 (Some(text), theirs) => self.resolved(&file.target, &text, theirs)?,
@@ -304,7 +305,7 @@ impl Work<'_> {
         let source = GitSource { url: url.to_owned(), reference, subdir: None, shallow: false };
         let folder = Checkouts::new(self.site).checkout(url, commit, &source).ok()?;
         let inside = if subdir.is_empty() { folder } else { folder.join(RelPath::parse(subdir)?) };
-        fs::read(inside.join(path)).ok()
+        plain_file::read(inside.join(path)).ok()
     }
 
     fn conflict_file(&self, path: &RelPath) -> PathBuf {

@@ -1,6 +1,6 @@
 //! The policy pack: a directory or repository with an organisation's rules, pinned by `agentpack.org.lock.json`.
 
-use std::{fs, io, path::Path};
+use std::{io, path::Path};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -13,6 +13,7 @@ use crate::{
     lockfile::{LocalPath, LockIndex, ResolvedSource},
     manifest::{Module, ModuleKind, Source},
     paths::{RelPath, shown},
+    plain_file,
     repo::resolved_source,
     sha::Sha,
     site::Site,
@@ -97,7 +98,7 @@ impl ConfiguredSource {
 impl PolicyLock {
     /// Reads the lock; `None` when there is none.
     pub(super) fn load(repo: &Path) -> std::result::Result<Option<Self>, String> {
-        let bytes = match fs::read(repo.join(LOCK)) {
+        let bytes = match plain_file::read(repo.join(LOCK)) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error.to_string()),

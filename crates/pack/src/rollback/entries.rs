@@ -1,9 +1,6 @@
 //! Going back in files that others write too: entries, not files.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fs,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Goal, Mode, Scene};
 use crate::{
@@ -12,7 +9,7 @@ use crate::{
     desired::Place,
     error::Result,
     gate::Entries,
-    servers,
+    plain_file, servers,
 };
 
 impl Scene<'_> {
@@ -34,7 +31,7 @@ impl Scene<'_> {
                 Goal::Absent => String::new(),
                 Goal::Link(_) => continue,
             };
-            let text = fs::read_to_string(&place.1).unwrap_or_default();
+            let text = plain_file::read_to_string(&place.1).unwrap_or_default();
             match servers::rolled_back(place.0, &text, &then, &names) {
                 Some(After::Absent) => {
                     entries.insert(place.clone(), names);

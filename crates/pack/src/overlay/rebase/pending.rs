@@ -9,6 +9,7 @@ use crate::{
     apply::write_durably,
     error::{PackError, Result},
     paths::RelPath,
+    plain_file,
     sha::Sha,
     tree::Tree,
 };
@@ -28,7 +29,7 @@ pub(super) struct Pending {
 
 impl Pending {
     pub(super) fn load(overlay: &Path) -> Self {
-        let text = fs::read_to_string(overlay.join(FILE)).unwrap_or_default();
+        let text = plain_file::read_to_string(overlay.join(FILE)).unwrap_or_default();
         serde_json::from_str(&text).unwrap_or_default()
     }
 
@@ -59,7 +60,7 @@ impl Pending {
 
     /// A text of upstream that was kept.
     pub(super) fn text(overlay: &Path, sha: Sha) -> Option<Vec<u8>> {
-        fs::read(overlay.join(TEXTS).join(sha.to_string())).ok()
+        plain_file::read(overlay.join(TEXTS).join(sha.to_string())).ok()
     }
 
     /// Ends the waiting.
