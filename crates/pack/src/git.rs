@@ -311,6 +311,12 @@ fn until_ended(child: &mut Child, streams: &mut Streams, patience: Duration) -> 
 fn prepared(folder: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new("git");
     command.arg("-c").arg("protocol.ext.allow=never");
+    // Programs that the repository's own settings name: an agent may have written those. What checks a commit or a push
+    // is a person's, and goes on doing so.
+    command.arg("-c").arg("core.fsmonitor=false");
+    if !arguments.iter().any(|word| matches!(*word, "commit" | "push")) {
+        command.arg("-c").arg("core.hooksPath=/dev/null");
+    }
     // The helper that speaks HTTP outlives a git that is killed; it goes when the server stays silent. It is in no group
     // of its own, for ssh could not ask at the terminal there, nor would Ctrl-C end it.
     command.arg("-c").arg("http.lowSpeedLimit=1");
@@ -552,6 +558,31 @@ mod tests {
             assert!(told.contains(&at.to_string()), "{told}");
             assert!(!told.contains("hunter2") && !told.contains(&token), "{told}");
         }
+    }
+
+    #[test]
+    fn programs_that_a_repository_names_are_not_run() {
+        use std::os::unix::fs::PermissionsExt as _;
+
+        let home = tempfile::tempdir().unwrap();
+        let git = |arguments: &[&str]| {
+            let identity = ["-c", "user.name=t", "-c", "user.email=t@example.com"];
+            run(home.path(), &[&identity[..], arguments].concat()).unwrap()
+        };
+        git(&["init", "-q"]);
+        std::fs::write(home.path().join("a"), "a").unwrap();
+        git(&["add", "a"]);
+        git(&["commit", "-q", "-m", "a"]);
+        let ran = home.path().join(".git/ran");
+        let program = home.path().join(".git/program");
+        std::fs::write(&program, format!("#!/bin/sh\ntouch {}\n", ran.display())).unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        std::fs::create_dir_all(home.path().join(".git/hooks")).unwrap();
+        std::fs::copy(&program, home.path().join(".git/hooks/post-checkout")).unwrap();
+        git(&["config", "core.fsmonitor", program.to_str().unwrap()]);
+        git(&["status", "--porcelain"]);
+        git(&["worktree", "add", "--quiet", ".git/tree", "HEAD"]);
+        assert!(!ran.exists());
     }
 
     #[test]

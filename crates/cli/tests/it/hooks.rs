@@ -50,6 +50,22 @@ fn a_commit_holds_no_secret_and_no_alias_of_nothing() {
     commit(&world, "more.txt", "the manifest names it now\n").ok();
 }
 
+/// Its own settings name it, which an agent may have written.
+#[test]
+fn a_program_that_the_repository_names_is_not_run() {
+    let world = World::with_token();
+    git(&world, &["init", "-q"]).ok();
+    world.home.write("work/a.txt", "a\n").unwrap();
+    git(&world, &["add", "a.txt"]).ok();
+    let ran = world.home.work().join("ran");
+    let program = format!("touch {} #", ran.display());
+    git(&world, &["config", "core.fsmonitor", &program]).ok();
+    world.keyless(&["hooks", "check", "--staged"]).run().ok();
+    assert!(!ran.exists());
+    git(&world, &["status"]).ok();
+    assert!(ran.exists(), "git runs it elsewhere");
+}
+
 /// Settings and code that a program reads itself get the alias as it stands there.
 #[test]
 fn an_alias_that_nothing_resolves_is_not_committed() {

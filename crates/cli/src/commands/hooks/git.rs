@@ -228,7 +228,8 @@ fn ask(arguments: &[&str]) -> Result<Vec<u8>, Error> {
 
 fn git(arguments: &[&str]) -> Command {
     let mut git = Command::new("git");
-    git.args(arguments).env("LC_ALL", "C");
+    // A program that the repository's own settings name: an agent may have written those.
+    git.args(["-c", "core.fsmonitor=false"]).args(arguments).env("LC_ALL", "C");
     git
 }
 
