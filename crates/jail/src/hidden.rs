@@ -22,7 +22,9 @@ pub fn default_hidden(home: &Path, variable: impl Fn(&str) -> Option<OsString>) 
     for name in NAMED_BY_VARIABLE {
         let value = variable(name).unwrap_or_default();
         // KUBECONFIG is a list like PATH; the others are one path.
-        hidden.extend(std::env::split_paths(&value).filter(|path| path.is_absolute()));
+        // A null device keeps nothing, which is what it is named for.
+        let is_file = |path: &PathBuf| path.is_absolute() && path != Path::new("/dev/null");
+        hidden.extend(std::env::split_paths(&value).filter(is_file));
     }
     hidden
 }
@@ -50,8 +52,18 @@ fn below(folder: &Path, names: &[&str]) -> Vec<PathBuf> {
 const MOVED: &[(&str, &str, &[&str])] = &[
     ("XDG_CONFIG_HOME", ".config", IN_CONFIG),
     ("XDG_DATA_HOME", ".local/share", IN_DATA),
+    ("BUNDLE_USER_HOME", ".bundle", &["config"]),
     ("CARGO_HOME", ".cargo", &["credentials", "credentials.toml"]),
+    ("COMPOSER_HOME", ".composer", &["auth.json"]),
+    ("CURL_HOME", ".config", &[".curlrc", "curlrc"]),
+    ("DBT_PROFILES_DIR", ".dbt", &["profiles.yml"]),
     ("DOCKER_CONFIG", ".docker", IN_DOCKER),
+    ("GRADLE_USER_HOME", ".gradle", &["gradle.properties"]),
+    ("HELM_CONFIG_HOME", ".config/helm", &["registry", "registry.json", "repositories.yaml"]),
+    ("HF_HOME", ".cache/huggingface", &["token", "stored_tokens"]),
+    // Not the folder, which is a notebook's own often enough.
+    ("KAGGLE_CONFIG_DIR", ".kaggle", &["access_token", "kaggle.json"]),
+    ("PULUMI_HOME", ".pulumi", &["credentials.json"]),
 ];
 
 /// Agents' own logins below the home directory.
@@ -95,7 +107,9 @@ const IN_HOME: &[&str] = &[
     ".wrangler",
     // Clusters and infrastructure.
     ".ansible/galaxy_token",
+    ".acme.sh/account.conf",
     ".chef",
+    ".circleci/cli.yml",
     ".kube",
     ".mc",
     ".minikube/ca.key",
@@ -103,7 +117,7 @@ const IN_HOME: &[&str] = &[
     ".minikube/client.key",
     ".minikube/profiles",
     ".minikube/proxy-client-ca.key",
-    ".pulumi/credentials.json",
+    ".railway/config.json",
     ".rancher",
     ".talos",
     ".terraform.d/credentials.tfrc.json",
@@ -121,12 +135,10 @@ const IN_HOME: &[&str] = &[
     ".subversion/auth",
     "_netrc",
     // Package registries.
-    ".bundle/config",
-    ".composer/auth.json",
+    ".bunfig.toml",
     ".condarc",
     ".continuum/anaconda-client/tokens",
     ".gem/credentials",
-    ".gradle/gradle.properties",
     ".hex/hex.config",
     ".huggingface/token",
     ".ivy2/.credentials",
@@ -141,13 +153,15 @@ const IN_HOME: &[&str] = &[
     ".sbt/.credentials",
     ".yarnrc",
     ".yarnrc.yml",
-    ".cache/huggingface/token",
-    ".cache/huggingface/stored_tokens",
     // Databases, mail, services.
+    ".authinfo",
+    ".authinfo.gpg",
+    ".cassandra/cqlshrc",
     ".cassandra/credentials",
     ".databricks/token-cache.json",
     ".databrickscfg",
-    ".dbt/profiles.yml",
+    // Settings alone with most people; programs go on without them.
+    ".curlrc",
     ".dockercfg",
     ".fetchmailrc",
     ".influxdbv2",
@@ -167,6 +181,7 @@ const IN_HOME: &[&str] = &[
     ".supabase/access-token",
     ".twurlrc",
     ".vnc/passwd",
+    ".wgetrc",
     // Browsers and mail programs.
     ".mozilla",
     ".thunderbird",
@@ -201,25 +216,31 @@ const IN_HOME: &[&str] = &[
 
 /// Below `$XDG_CONFIG_HOME`.
 const IN_CONFIG: &[&str] = &[
+    ".bunfig.toml",
+    ".curlrc",
     ".wrangler",
     "1Password",
     "Bitwarden",
     "Bitwarden CLI",
     "BraveSoftware",
     "Keybase",
+    "NuGet/NuGet.Config",
     "Signal",
     "Slack",
     "age",
     "chromium",
+    "cloudflared",
     "composer/auth.json",
     "configstore/firebase-tools.json",
     "containers/auth.json",
+    "curlrc",
     "doctl",
     "exercism",
     "flyctl",
     "gcloud",
     "gh",
     "git/credentials",
+    "gitlab-runner/config.toml",
     "glab-cli",
     "google-chrome",
     "google-chrome-beta",
@@ -235,6 +256,7 @@ const IN_CONFIG: &[&str] = &[
     "linode-cli",
     "microsoft-edge",
     "msmtp",
+    "netlify/config.json",
     "ngrok",
     "op",
     "opera",
@@ -254,6 +276,7 @@ const IN_DATA: &[&str] = &[
     "TelegramDesktop",
     "com.vercel.cli",
     "fish/fish_history",
+    "gem/credentials",
     "gnupg",
     "keyrings",
     "kwalletd",
@@ -273,23 +296,37 @@ const NAMED_BY_VARIABLE: &[&str] = &[
     "AWS_SHARED_CREDENTIALS_FILE",
     "AWS_WEB_IDENTITY_TOKEN_FILE",
     "AZURE_CONFIG_DIR",
+    "BITWARDENCLI_APPDATA_DIR",
     "BOTO_CONFIG",
+    "BUNDLE_USER_CONFIG",
     "CLOUDSDK_CONFIG",
+    "DATABRICKS_CONFIG_FILE",
     "GH_CONFIG_DIR",
     "GLAB_CONFIG_DIR",
     "GNUPGHOME",
     "GOOGLE_APPLICATION_CREDENTIALS",
+    "HELM_REGISTRY_CONFIG",
+    "HELM_REPOSITORY_CONFIG",
+    "HF_TOKEN_PATH",
+    "HISTFILE",
     "KUBECONFIG",
+    "MYSQL_TEST_LOGIN_FILE",
     "NETRC",
     "NPM_CONFIG_USERCONFIG",
+    "OCI_CLI_CONFIG_FILE",
+    "OP_CONFIG_DIR",
     "PASSWORD_STORE_DIR",
     "PGPASSFILE",
     "PIP_CONFIG_FILE",
+    "RCLONE_CONFIG",
     "REGISTRY_AUTH_FILE",
     "SCW_CONFIG_PATH",
+    "SNOWFLAKE_HOME",
     "SOPS_AGE_KEY_FILE",
+    "TELEPORT_HOME",
     "TF_CLI_CONFIG_FILE",
     "VAULT_TOKEN_PATH",
+    "WGETRC",
     "XDG_RUNTIME_DIR",
     "npm_config_userconfig",
 ];
@@ -338,6 +375,31 @@ mod tests {
         assert!(holds("/home/me/.config/gh") && holds("/home/me/.docker/config.json"));
         assert!(holds("/home/me/.cargo/credentials.toml") && !holds("relative/config.json"));
         assert!(holds("/a/one") && holds("/b/two") && !holds("relative"));
+    }
+
+    #[test]
+    fn a_tools_own_variable_moves_what_is_hidden_and_no_more() {
+        let variable = |name: &str| match name {
+            "HISTFILE" => Some("/dev/null".into()),
+            "RCLONE_CONFIG" | "HF_TOKEN_PATH" | "OP_CONFIG_DIR" => Some("/moved/one".into()),
+            _ => (MOVED.iter().any(|(moved, ..)| *moved == name)).then(|| "/moved/all".into()),
+        };
+        let hidden = default_hidden(Path::new("/home/me"), variable);
+        let holds = |path: &str| hidden.contains(&PathBuf::from(path));
+        assert!(holds("/moved/one") && !holds("/moved/all") && !holds("/dev/null"));
+        for name in ["token", "credentials.json", "gradle.properties", "auth.json", "kaggle.json"] {
+            assert!(holds(&format!("/moved/all/{name}")), "{name}");
+        }
+        for name in [".cache/huggingface/token", ".composer/auth.json", ".kaggle", ".authinfo"] {
+            assert!(holds(&format!("/home/me/{name}")), "{name}");
+        }
+        for name in [".netlify/config.json", "netlify/config.json", "cloudflared", ".curlrc"] {
+            assert_eq!(
+                holds(&format!("/home/me/.config/{name}")),
+                !name.starts_with(".n"),
+                "{name}"
+            );
+        }
     }
 
     #[test]

@@ -298,6 +298,18 @@ fn the_default_list_covers_a_planted_home() {
         ".minikube/client.key",
         ".supabase/access-token",
         ".tsh/keys/teleport.example.com/me",
+        ".authinfo",
+        ".local/share/gem/credentials",
+        ".railway/config.json",
+        ".acme.sh/account.conf",
+        ".config/gitlab-runner/config.toml",
+        ".config/cloudflared/cert.pem",
+        "tools/rclone.conf",
+        "tools/token",
+        "tools/credentials.json",
+        "tools/gradle.properties",
+        "tools/profiles.yml",
+        "history",
     ];
     for name in planted {
         let path = home.join(name);
@@ -307,7 +319,14 @@ fn the_default_list_covers_a_planted_home() {
     // As a service manager or another agent may set them: what the user had before stays where it was.
     let moved = scene.folder("moved");
     let variables = ["XDG_CONFIG_HOME", "XDG_DATA_HOME", "CARGO_HOME", "DOCKER_CONFIG"];
-    let set = |name: &str| variables.contains(&name).then(|| moved.clone().into_os_string());
+    let set = |name: &str| match name {
+        "HF_HOME" | "PULUMI_HOME" | "GRADLE_USER_HOME" | "DBT_PROFILES_DIR" => {
+            Some(home.join("tools").into_os_string())
+        }
+        "RCLONE_CONFIG" => Some(home.join("tools/rclone.conf").into_os_string()),
+        "HISTFILE" => Some(home.join("history").into_os_string()),
+        _ => variables.contains(&name).then(|| moved.clone().into_os_string()),
+    };
     let hide: Vec<_> =
         keyless_jail::default_hidden(&home, set).iter().map(|path| json!(path)).collect();
     scene.with("hide", hide).variable("HOME", home.to_str().expect("text")).play().text();
