@@ -9,7 +9,8 @@ use keyless_core::{
     grant::GrantState,
 };
 use keyless_daemon::{
-    Activation, Agents, CREDENTIAL_NOTE, Config, OPERATOR, Registrar, Registration, counted,
+    Activation, Agents, CREDENTIAL_NOTE, Config, OPERATOR, Places, Registrar, Registration,
+    counted,
     nl::{
         attestation::{self, Attestation},
         delegations::Delegations,
@@ -21,7 +22,7 @@ use keyless_daemon::{
 use serde_json::json;
 use zeroize::Zeroizing;
 
-use super::{check_private, unlock_vault, write_private};
+use super::{check_private, unlock_vault, write_opener};
 use crate::{
     args::{
         AgentAttestArgs, AgentChangeArgs, AgentCommand, AgentName, AgentRegisterArgs,
@@ -91,7 +92,7 @@ async fn register(ui: &Ui, args: AgentRegisterArgs) -> Result<(), Error> {
     let agents = Agents::new(&vault, keyless_daemon::audit_log(&vault))?;
     let (aid, credential) = agents.register(registration, Registrar::Operator).await?;
     let instance = &aid.instance_id;
-    let (shown, kept) = handed_out(&credential, args.credential_file.as_deref())?;
+    let (shown, kept) = handed_out(&places, &credential, args.credential_file.as_deref())?;
     let grants = list_grants(vault.store()).await?;
     let is_granted = grants.iter().any(|shown| {
         shown.state == GrantState::Active
@@ -121,9 +122,10 @@ async fn register(ui: &Ui, args: AgentRegisterArgs) -> Result<(), Error> {
 async fn rotate(ui: &Ui, args: &AgentRotateArgs) -> Result<(), Error> {
     check_private(args.credential_file.as_deref())?;
     let agents = agents(&args.factor).await?;
+    let places = Places::from_environment()?;
     let instance = one(&agents, &args.agent).await?.instance_id;
     let (aid, credential) = agents.rotate(&instance, None, &args.reason).await?;
-    let (shown, kept) = handed_out(&credential, args.credential_file.as_deref())?;
+    let (shown, kept) = handed_out(&places, &credential, args.credential_file.as_deref())?;
     let words = format!(
         "{} has a new credential; the old one is refused from now on.\n\
          Instance:   {instance}\nCredential: {}\n",
@@ -135,6 +137,7 @@ async fn rotate(ui: &Ui, args: &AgentRotateArgs) -> Result<(), Error> {
 
 /// A credential on its only way out: what is shown of it as data, and in words.
 fn handed_out(
+    places: &Places,
     credential: &Zeroizing<String>,
     file: Option<&Path>,
 ) -> Result<(Zeroizing<String>, Zeroizing<String>), Error> {
@@ -142,8 +145,8 @@ fn handed_out(
         let words = format!("{}\n{CREDENTIAL_NOTE}", **credential);
         return Ok((credential.clone(), Zeroizing::new(words)));
     };
-    let text = Zeroizing::new(format!("{}\n", **credential));
-    write_private(file, text.as_bytes())?;
+    // An agent in a jail would act as this one.
+    write_opener(places, file, credential)?;
     Ok((Zeroizing::default(), Zeroizing::new(format!("in {}", file.display()))))
 }
 

@@ -186,6 +186,9 @@ fn an_agent_gets_a_new_credential_and_its_old_one_is_nobodys() {
     let said = world.keyless(&["agent", "rotate", AGENT, "--credential-file", place]).run().ok();
     let kept = std::fs::read_to_string(&file).unwrap();
     assert!(kept.starts_with("nlk_") && !said.contains(kept.trim()), "{said}");
+    // No jail shows it: what is in there would act as this agent.
+    let seen = world.keyless(&["run", "--no-secrets", "--", "cat", place]).run();
+    assert_eq!(seen.text(), "", "{}", seen.errors());
     world.keyless(&["agent", "revoke", AGENT]).run().ok();
     let refused = world.keyless(&["agent", "rotate", AGENT]).run();
     assert!(refused.errors().contains("revoked"), "{}", refused.errors());
