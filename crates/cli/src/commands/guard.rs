@@ -90,6 +90,9 @@ fn install(ui: &Ui, args: &GuardInstallArgs) -> Result<ExitCode, Error> {
         PathBuf::from(".")
     };
     let file = folder.join(".claude/settings.json");
+    if !args.user {
+        claude::check_inside(&file, &folder)?;
+    }
     let program =
         env::current_exe().map_err(|error| path_unusable(Path::new("keyless"), &error))?;
     let installed = claude::install(&file, &claude::hook_command(&program)?)?;

@@ -45,6 +45,33 @@ fn commands_are_judged_before_they_run() {
     }
 }
 
+/// Whoever wrote the project would say which file of the person's is written.
+#[test]
+fn a_link_out_of_the_project_is_not_written_through() {
+    let world = World::empty();
+    let target = world.home.write("home/.docker/config.json", "{}").unwrap();
+    let folder = world.home.work().join(".claude");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::os::unix::fs::symlink(&target, folder.join("settings.json")).unwrap();
+    let refused = world.keyless(&["guard", "install", "claude"]).run();
+    let said = refused.exits(3).errors();
+    assert!(said.contains("leads out of this project, to "), "{said}");
+    assert!(said.contains(".docker/config.json"), "{said}");
+    assert_eq!(std::fs::read_to_string(&target).unwrap(), "{}");
+
+    // The same of the folder; a link within the project is its own.
+    std::fs::remove_file(folder.join("settings.json")).unwrap();
+    std::fs::remove_dir(&folder).unwrap();
+    std::os::unix::fs::symlink(target.parent().unwrap(), &folder).unwrap();
+    world.keyless(&["guard", "install", "claude"]).run().exits(3);
+    assert!(!target.with_file_name("settings.json").exists());
+    std::fs::remove_file(&folder).unwrap();
+    std::fs::create_dir(world.home.work().join("agents")).unwrap();
+    std::os::unix::fs::symlink("agents", &folder).unwrap();
+    world.keyless(&["guard", "install", "claude"]).run().ok();
+    assert!(world.home.work().join("agents/settings.json").exists());
+}
+
 /// A hook that isn't found, or fails, must not let a call through: for Claude Code only status 2 blocks.
 #[test]
 fn what_is_installed_runs_this_program_and_blocks_without_it() {

@@ -18,7 +18,10 @@ use serde_json::{Map, Value, json};
 
 use self::calls::{attempts, quoted};
 use super::GuardRules;
-use crate::whole_file::{rewrite_whole, write_whole};
+use crate::{
+    path_unusable,
+    whole_file::{rewrite_whole, write_whole},
+};
 
 /// What makes whatever goes wrong with the hook block the call.
 const OR_BLOCK: &str = "|| exit 2";
@@ -105,6 +108,24 @@ pub fn install(settings: &Path, hook: &str) -> Result<Installed, Error> {
     };
     write(settings, &whole).map_err(|error| unusable(&error.kind().to_string()))?;
     Ok(installed)
+}
+
+/// [`Code::PathUnusable`] where a project's settings are a link out of the project: whoever wrote the project would say
+/// which file of yours is written. In the home such links are a person's own.
+pub fn check_inside(settings: &Path, project: &Path) -> Result<(), Error> {
+    let place = || SafeText::default().as_they_wrote(&settings.to_string_lossy());
+    let project = fs::canonicalize(project).map_err(|error| path_unusable(project, &error))?;
+    let there = settings.ancestors().find_map(|above| fs::canonicalize(above).ok());
+    match there.filter(|there| !there.starts_with(&project)) {
+        None => Ok(()),
+        Some(target) => {
+            let words = place().and(" leads out of this project, to ");
+            let words = words.as_they_wrote(&target.to_string_lossy());
+            let words =
+                words.and(": remove the link, or use `keyless guard install claude --user`");
+            Err(Error::with(Code::PathUnusable, words))
+        }
+    }
 }
 
 /// Sees to it that the hooks of ours that are there block when they can't run; nothing when there is none for all tools:
