@@ -195,6 +195,31 @@ const ATTEMPTS: &[(&str, &str, Fate)] = &[
         "python3 -c 'import sys; print(sys.argv[1].translate({97: 1072, 99: 1089, 101: 1077}))' $V",
         Passes,
     ),
+    ("each letter twice", "printf %s $V | sed 's/./&&/g'", Passes),
+    ("letters in pairs that are swapped", "printf %s $V | dd conv=swab 2>/dev/null", Passes),
+    (
+        "as one number",
+        "python3 -c 'import sys; print(int.from_bytes(sys.argv[1].encode(), \"big\"))' $V",
+        Passes,
+    ),
+    (
+        "in bits",
+        "python3 -c 'import sys; print(\"\".join(f\"{ord(c):08b}\" for c in sys.argv[1]))' $V",
+        Passes,
+    ),
+    (
+        "its second half, and the first right behind it",
+        "A=${V%????????????????????}; printf %s%s ${V#$A} $A",
+        Passes,
+    ),
+    ("a tag between the characters", "printf %s $V | sed 's/./&<b>/g'", Passes),
+    ("a comment between the characters", "printf %s $V | sed 's,.,&/**/,g'", Passes),
+    (
+        "in pieces with names",
+        "python3 -c 'import json, sys; v = sys.argv[1]; print(json.dumps({f\"k{i}\": v[i:i + 5] for i in range(0, len(v), 5)}))' $V",
+        Passes,
+    ),
+    ("a backslash between the characters", "printf %s $V | sed 's/./&\\\\/g'", Found),
     ("as an exit status", "exit $(printf %d \"'${V#canary_}\")", Passes),
 ];
 
