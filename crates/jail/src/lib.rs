@@ -7,8 +7,8 @@
 //! What to do with a connection is not decided here; nor does this crate ever see a secret.
 //!
 //! What a jail is not: the command works on the user's files and may leave something in them that
-//! runs later, outside (`~/.bashrc`); for a jail made by root that is the whole system. And being in the
-//! caller's process group, for job control, it can kill that group.
+//! runs later, outside (`~/.bashrc`); for a jail made by root that is the whole system. And where the caller has no
+//! terminal, the command is in the caller's process group and can kill that.
 //!
 //! Source: design.md section 4, reference/egress.md (c) and (g).
 //!

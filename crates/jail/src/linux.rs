@@ -12,6 +12,7 @@ mod pipes;
 mod standing;
 
 // Inside: the jail's init, and what becomes the command.
+mod console;
 mod init;
 mod starter;
 
@@ -26,6 +27,7 @@ mod trust;
 // Around it.
 mod afresh;
 mod diagnosis;
+mod relay;
 mod sys;
 mod terminal;
 

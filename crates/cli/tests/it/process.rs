@@ -172,6 +172,64 @@ fn ctrl_c_reaches_the_command() {
     );
 }
 
+/// Put aside by a key, a command does not hear what is typed to the next program, whatever it does to its terminal.
+#[test]
+fn a_command_that_is_put_aside_reads_no_passphrase() {
+    let world = World::with_store();
+    let thief = r#"
+import os, signal, time
+if os.fork() == 0:
+    os.setsid()
+    for deaf in (signal.SIGTSTP, signal.SIGHUP):
+        signal.signal(deaf, signal.SIG_IGN)
+    print("here" + "after")
+    while True:
+        open("loot", "ab").write(os.read(0, 4096))
+time.sleep(60)
+"#;
+    let thief = world.home.write("work/thief.py", thief).unwrap();
+    let shell = world.keyless(&[]).without_passphrase().env("TERM", "dumb");
+    let shell = shell.env("KEYLESS_BINARY", KEYLESS).env("THIEF", thief.to_str().unwrap());
+    at_a_terminal(
+        &world,
+        shell.instead(&["bash", "--norc", "--noprofile", "-i"]),
+        r#"
+say('PS1="rea""dy> "\n'); expect('ready> ')
+for put_aside in ['\x1a', 'bg\n', None]:
+    if put_aside != 'bg\n':
+        say('"$KEYLESS_BINARY" run --no-secrets -- python3 -u "$THIEF"' + ('\n' if put_aside else ' &\n'))
+        expect('hereafter')
+    if put_aside:
+        pause(); say(put_aside); expect('ready> ')
+    pause()
+    say('"$KEYLESS_BINARY" unlock\n'); expect('Passphrase: ')
+    say('no-such-word\n'); expect('Passphrase: ')
+    say('\x03'); expect('ready> ')
+    if put_aside != '\x1a':
+        say('kill %1; wait; echo go""ne\n'); expect('gone'); expect('ready> ')
+say('stty -a; exit 3\n')
+finish(code=3)
+"#,
+    );
+    let loot = fs::read_to_string(world.home.work().join("loot")).unwrap_or_default();
+    assert_eq!(loot, "");
+}
+
+/// Of one signal a terminal gives to all that stands in a pipeline, and to a command that has not been given the terminal.
+#[test]
+fn ctrl_c_ends_a_pipeline_and_a_size_reaches_it() {
+    let world = World::empty();
+    let script =
+        "trap 'stty size <&2 >&2; exit 9' INT; echo ready >&2; while :; do sleep 0.05; done";
+    let line = r#""$0" run --no-secrets -- sh -c "$1" | cat; echo "${PIPESTATUS[0]}.""#;
+    let shell = world.keyless(&[]);
+    at_a_terminal(
+        &world,
+        shell.instead(&["bash", "-c", &format!("trap : INT; {line}"), KEYLESS, script]),
+        "expect('ready'); resize(44, 88); pause(); say('\\x03'); expect('44 88'); expect('9.'); finish(code=0)",
+    );
+}
+
 #[test]
 fn files_are_hidden_and_shown_as_told() {
     let world = World::empty();

@@ -59,15 +59,25 @@ def pause():
     '''Lets a program that was just started come to the foreground.'''
     time.sleep(0.5)
 def foreground(name):
-    '''Waits until the terminal is a program's of this name.'''
+    '''Waits until a program of this name, started here, is in the foreground of its terminal.'''
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
-        try:
-            with open(f'/proc/{os.tcgetpgrp(terminal)}/comm') as comm:
-                if comm.read().strip() == name:
+        parents, found = {}, []
+        for process in filter(str.isdigit, os.listdir('/proc')):
+            try:
+                with open(f'/proc/{process}/stat') as stat:
+                    comm, fields = stat.read().rsplit(') ', 1)
+            except OSError:
+                continue
+            fields = fields.split()
+            parents[int(process)] = int(fields[1])
+            if comm.split('(', 1)[1] == name and fields[2] == fields[5]:
+                found.append(int(process))
+        for process in found:
+            while process in parents:
+                if process == pid:
                     return
-        except OSError:
-            pass
+                process = parents[process]
         time.sleep(0.02)
     sys.exit('waited in vain for ' + name + ' in the foreground')
 def finish(code=None, signal=None):

@@ -1,7 +1,8 @@
 //! Passes signals on to the command as if Keyless were not there.
 //!
-//! What the terminal sends (Ctrl-C, a window that closes) reaches the command itself, since it
-//! stays in the foreground process group; only what a process sent to Keyless is passed on.
+//! What a process sent to Keyless the command gets. What the terminal sends to the foreground process group (Ctrl-C), a
+//! command without a jail gets itself, as it is of that group; one in a jail has a terminal of its own, and what another
+//! one than that says is passed on to it.
 
 use std::{sync::Arc, thread};
 
@@ -32,30 +33,40 @@ impl Caught {
 
     /// Forwards to the jailed command.
     pub(super) fn forward_to(self, process: &Arc<JailProcess>) -> Forwarding {
-        let process = Arc::clone(process);
-        self.start(move |signal| process.signal(signal))
+        let (process, at_terminal) = (Arc::clone(process), Arc::clone(process));
+        self.start(
+            move |signal| process.signal(signal),
+            move |signal| at_terminal.signal_of_terminal(signal),
+        )
     }
 
     /// Forwards to a child without a jail.
     pub(super) fn forward_to_pid(self, pid: Option<u32>) -> Forwarding {
         let pid =
             pid.and_then(|pid| i32::try_from(pid).ok()).and_then(rustix::process::Pid::from_raw);
-        self.start(move |signal| {
+        let deliver = move |signal| {
             if let (Some(pid), Some(signal)) =
                 (pid, rustix::process::Signal::from_named_raw(signal))
             {
                 // It may have ended already; then there is nobody to tell.
                 let _ = rustix::process::kill_process(pid, signal);
             }
-        })
+        };
+        self.start(deliver, |_| {})
     }
 
-    fn start(mut self, deliver: impl Fn(i32) + Send + 'static) -> Forwarding {
+    fn start(
+        mut self,
+        deliver: impl Fn(i32) + Send + 'static,
+        of_terminal: impl Fn(i32) + Send + 'static,
+    ) -> Forwarding {
         let handle = self.0.handle();
         thread::spawn(move || {
             for origin in &mut self.0 {
                 if origin.process.is_some() {
                     deliver(origin.signal);
+                } else {
+                    of_terminal(origin.signal);
                 }
             }
         });

@@ -13,10 +13,12 @@ use rustix::net::{
 };
 use serde::{Deserialize, Serialize};
 
+use crate::linux::console::Place;
+
 /// The most bytes of one report; a failure's words are far below it.
 const REPORT_LIMIT: usize = 32 * 1024;
-/// With a report: listening sockets (three) and a pidfd. With an order: a memory file and three streams.
-const MOST_DESCRIPTORS: usize = 4;
+/// With a report: listening sockets (three), a pidfd and a terminal. With an order: a memory file and three streams.
+const MOST_DESCRIPTORS: usize = 5;
 /// All that an order says; the rest is in its descriptors.
 const ORDER: &[u8] = b"order";
 
@@ -79,11 +81,12 @@ pub(crate) enum Report {
     Ready,
     /// The command was ended by this signal.
     Signalled(i32),
-    /// The jail stands and waits for its job; the listening sockets and PID 1's pidfd come along.
+    /// The jail stands and waits for its job; the listening sockets and PID 1's pidfd come along, and the caller's end of
+    /// the terminal if one was asked for.
     /// For a probe: it stood, and no descriptor comes.
     Standing,
-    /// The command was stopped, by itself or by the terminal; it may be going on by now.
-    Stopped,
+    /// The command was stopped by this signal, its own or the terminal's; it may be going on by now.
+    Stopped(i32),
 }
 
 /// The two ends of a control channel, both closed on exec.
@@ -112,21 +115,31 @@ fn send_packet(channel: impl AsFd, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::
     Ok(())
 }
 
-/// Tells PID 1 to send a signal to every process of the jail.
-pub(crate) fn order_signal(channel: impl AsFd, signal: i32) {
-    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-    let _ = rustix::net::send(channel, &signal.to_ne_bytes(), flags);
+/// What PID 1 is told while the command runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Order {
+    /// To have the command go to this place of its terminal.
+    Move(Place),
+    /// The same, and to continue it there.
+    Resume(Place),
+    /// To send a signal to every process of the jail.
+    Signal(i32),
 }
 
-/// The signal that the caller ordered; `None` when the caller is gone.
-pub(crate) fn ordered_signal(channel: impl AsFd) -> Option<i32> {
-    let mut number = [0_u8; 4];
-    let (length, _) = rustix::net::recv(channel, &mut number, RecvFlags::DONTWAIT).ok()?;
-    (length == number.len()).then(|| i32::from_ne_bytes(number))
+/// Gives an order to PID 1, which may have gone.
+pub(crate) fn order(channel: impl AsFd, order: Order) {
+    mention(channel, &order);
 }
 
-/// Sends a report that may be lost: not if that would block.
-pub(crate) fn mention(channel: impl AsFd, report: &Report) {
+/// What the caller ordered; `None` when the caller is gone.
+pub(crate) fn ordered(channel: impl AsFd) -> Option<Order> {
+    let mut text = [0_u8; 64];
+    let (length, _) = rustix::net::recv(channel, &mut text, RecvFlags::DONTWAIT).ok()?;
+    serde_json::from_slice(text.get(..length)?).ok()
+}
+
+/// Sends what may be lost: not if that would block.
+pub(crate) fn mention(channel: impl AsFd, report: &impl Serialize) {
     if let Ok(text) = serde_json::to_vec(report) {
         let _ = rustix::net::send(channel, &text, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
     }
@@ -184,5 +197,18 @@ mod tests {
         assert!(matches!(report, Report::Ready));
         assert_eq!(fds.len(), 2);
         assert!(receive(&here).expect("end").is_none());
+    }
+
+    #[test]
+    fn orders_are_understood_until_who_gives_them_is_gone() {
+        let (here, there) = pair().expect("pair");
+        for one in
+            [Order::Signal(64), Order::Move(Place::Foreground), Order::Resume(Place::Background)]
+        {
+            order(&here, one);
+            assert_eq!(ordered(&there), Some(one));
+        }
+        drop(here);
+        assert_eq!(ordered(&there), None);
     }
 }

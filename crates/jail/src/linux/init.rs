@@ -3,8 +3,9 @@
 //! PID 1 keeps a jail: it is born in the jail's namespaces, maps the user, sets everything up, forks what becomes the command,
 //! waits for its job, reaps orphans and watches the control socket. When the caller dies (`kill -9` included) the socket
 //! hangs up and PID 1 ends, which ends every process of the jail. Its parent is the keeper, or for a command that shares
-//! the caller's terminal a first stage, which does nothing but wait: it stays in the caller's PID namespace, session and
-//! process group, and when it dies the kernel kills PID 1. Both block all signals: the terminal's reach the command directly.
+//! a person a first stage, which does nothing but wait: it stays in the caller's PID namespace, session and process group, and
+//! when it dies the kernel kills PID 1. Both block all signals. Where the caller has a terminal, PID 1 leads a session
+//! with another one, which the command has in place of it (`console`).
 //!
 //! A jail does one job. When its command ends, PID 1 ends all other processes before it says so. It then stays until
 //! the caller lets it go: to take the namespaces down costs the kernel more than many a command costs, and whoever
@@ -27,7 +28,8 @@ use rustix::process::{
 };
 use rustix::thread::UnshareFlags;
 
-use crate::linux::channel::{self, During, Failure, Report, Step};
+use crate::linux::channel::{self, During, Failure, Order, Report, Step};
+use crate::linux::console::{self, Console};
 use crate::linux::mounts::hosted::{SocketList, Surroundings};
 use crate::linux::orders::{Ground, Job, Purpose};
 use crate::linux::seccomp::Filter;
@@ -182,7 +184,7 @@ impl PidOne<'_> {
     /// Gives the exit status, which nobody reads.
     fn live(&self, first: impl FnOnce() -> Result<(), Failure>, host: Host) -> i32 {
         let last_words = match first().and_then(|()| self.run(host)) {
-            Ok(Some(command)) => supervise(self.control, command).ok(),
+            Ok(Some((command, console))) => supervise(self.control, command, console).ok(),
             Ok(None) => None,
             Err(failure) => Some(Report::Failed(failure)),
         };
@@ -197,7 +199,7 @@ impl PidOne<'_> {
     }
 
     /// Builds the jail and starts the command; `None` when none came: it was only a probe, or not needed.
-    fn run(&self, host: Host) -> Result<Option<Pid>, Failure> {
+    fn run(&self, host: Host) -> Result<Option<(Pid, Option<Console>)>, Failure> {
         let ground =
             Ground::receive(self.control).during(Step::Orders, || "read the orders".into())?;
         map_user(host.user, host.group)?;
@@ -213,7 +215,7 @@ impl PidOne<'_> {
                 .during(Step::Supervision, || "report".into())?;
             return Ok(None);
         }
-        let (stock, starter) = self.stand(&ground, sockets)?;
+        let Stand { stock, starter, console } = self.stand(&ground, sockets)?;
         let read = || "read the job".into();
         let Some(handed) = Job::take_over(self.control).during(Step::Orders, read)? else {
             return Ok(None);
@@ -231,7 +233,7 @@ impl PidOne<'_> {
         drop(handed);
         channel::send(self.control, &Report::Ready, &[starter.pidfd()])
             .during(Step::Supervision, || "report".into())?;
-        Ok(Some(starter.pid()))
+        Ok(Some((starter.pid(), console)))
     }
 
     fn stock_trust(&self, ground: &Ground) -> Result<Stock, Failure> {
@@ -240,26 +242,36 @@ impl PidOne<'_> {
 
     /// Says that the jail stands, and prepares what any job needs. If none comes at once, prepares for a CA as well,
     /// while nobody waits for it.
-    fn stand(
-        &self,
-        ground: &Ground,
-        sockets: FunnelSockets,
-    ) -> Result<(Option<Stock>, Starter), Failure> {
+    fn stand(&self, ground: &Ground, sockets: FunnelSockets) -> Result<Stand, Failure> {
+        let (console, master) = ground.terminal.map(Console::open).transpose()?.unzip();
         // For the caller to see the end of everything.
         let this = pidfd_open(getpid(), PidfdFlags::empty())
             .during(Step::Supervision, || "open a pidfd".into())?;
         let FunnelSockets { tcp, dns_udp, dns_tcp } = &sockets;
-        let fds = [tcp.as_fd(), dns_udp.as_fd(), dns_tcp.as_fd(), this.as_fd()];
+        let mut fds = vec![tcp.as_fd(), dns_udp.as_fd(), dns_tcp.as_fd(), this.as_fd()];
+        fds.extend(master.as_ref().map(AsFd::as_fd));
         channel::send(self.control, &Report::Standing, &fds)
             .during(Step::Supervision, || "report".into())?;
-        drop(sockets);
+        // In here nobody has the caller's end of the terminal.
+        drop((sockets, master));
         let starter = Starter::fork(&self.outfit.filter, self.signals)?;
+        if let (Some(console), Some(fitting)) = (&console, ground.terminal) {
+            console.seat(starter.pid(), fitting.place)?;
+        }
         let mut orders = [PollFd::new(self.control, PollFlags::IN)];
         let come = rustix::io::retry_on_intr(|| poll(&mut orders, Some(&AT_ONCE)))
             .during(Step::Supervision, || "wait for the job".into())?;
         let has_time = come == 0 && ground.expects_ca;
-        Ok((has_time.then(|| self.stock_trust(ground)).transpose()?, starter))
+        let stock = has_time.then(|| self.stock_trust(ground)).transpose()?;
+        Ok(Stand { stock, starter, console })
     }
+}
+
+/// What PID 1 has of a jail that stands.
+struct Stand {
+    stock: Option<Stock>,
+    starter: Starter,
+    console: Option<Console>,
 }
 
 /// Returns once the caller has let go of the jail, in which nothing is left but PID 1.
@@ -269,7 +281,7 @@ fn await_dismissal(control: &OwnedFd) {
         let polled = rustix::io::retry_on_intr(|| poll(&mut events, None));
         // A signal may have been ordered for what has ended meanwhile.
         let is_order = events[0].revents() == PollFlags::IN;
-        if polled.is_err() || !is_order || channel::ordered_signal(control).is_none() {
+        if polled.is_err() || !is_order || channel::ordered(control).is_none() {
             return;
         }
     }
@@ -308,7 +320,7 @@ fn set_host_name(ground: &Ground) -> Result<(), Failure> {
 }
 
 /// Reaps until the command ends, and ends what it leaves. An error, or the caller's end hanging up, ends the jail.
-fn supervise(control: &OwnedFd, command: Pid) -> io::Result<Report> {
+fn supervise(control: &OwnedFd, command: Pid, mut console: Option<Console>) -> io::Result<Report> {
     let children = sys::child_events()?;
     loop {
         if let Some(report) = reap(control, command)? {
@@ -320,13 +332,25 @@ fn supervise(control: &OwnedFd, command: Pid) -> io::Result<Report> {
         rustix::io::retry_on_intr(|| poll(&mut events, None))?;
         let said = events[0].revents();
         if said == PollFlags::IN
-            && let Some(signal) = channel::ordered_signal(control)
+            && let Some(order) = channel::ordered(control)
         {
-            sys::signal_everything(signal);
+            follow(order, command, console.as_mut());
         } else if !said.is_empty() {
             return Err(io::Error::from(io::ErrorKind::BrokenPipe));
         }
         let _ = rustix::io::read(&children, &mut [0_u8; 1024]);
+    }
+}
+
+fn follow(order: Order, command: Pid, console: Option<&mut Console>) {
+    match (order, console) {
+        (Order::Signal(signal), _) => sys::signal_everything(signal),
+        (Order::Move(place), Some(console)) => console.move_to(place, command),
+        (Order::Resume(place), Some(console)) => {
+            console.move_to(place, command);
+            console::go_on(command);
+        }
+        (Order::Move(_) | Order::Resume(_), None) => {}
     }
 }
 
@@ -348,8 +372,8 @@ fn reap(control: &OwnedFd, command: Pid) -> io::Result<Option<Report>> {
                 if let Some(code) = status.exit_status() {
                     return Ok(Some(Report::Exited(code)));
                 }
-                if status.stopped() {
-                    channel::mention(control, &Report::Stopped);
+                if let Some(signal) = status.stopping_signal() {
+                    channel::mention(control, &Report::Stopped(signal));
                 }
             }
             Ok(Some(_)) | Err(rustix::io::Errno::INTR) => {}

@@ -43,7 +43,8 @@ use hosted::Surroundings;
 /// the PID namespace that `/proc` shall show.
 pub(crate) fn build(ground: &Ground, surroundings: &Surroundings) -> Result<(), Failure> {
     let covers = Covers::resolve(ground, surroundings)?;
-    let devices = Devices::take().during(Step::Devices, || "take the devices to keep".into())?;
+    let devices = Devices::take(ground.terminal)
+        .during(Step::Devices, || "take the devices to keep".into())?;
     let resolver = resolver::files(ground);
 
     detach_from_host(ground)?;

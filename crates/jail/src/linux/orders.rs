@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use zeroize::Zeroizing;
 
 use crate::{
-    linux::{channel, pipes::Pipe},
+    linux::{channel, console::Fitting, pipes::Pipe},
     plan::{Bounds, OwnFile, Plan, Variable},
 };
 
@@ -43,6 +43,8 @@ pub(crate) struct Ground {
     pub(crate) bounds: Option<Bounds>,
     /// Whether its job is likely to bring a CA: what a jail can do for one beforehand, it then does while it waits.
     pub(crate) expects_ca: bool,
+    /// The terminal of its own that the command gets.
+    pub(crate) terminal: Option<Fitting>,
 }
 
 /// The part of a [`Plan`] that is one command's alone.
@@ -81,6 +83,7 @@ impl Ground {
             read_only: plan.read_only,
             bounds: plan.bounds,
             expects_ca: !plan.ca_pem.is_empty(),
+            terminal: None,
         }
     }
 

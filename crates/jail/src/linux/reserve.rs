@@ -20,7 +20,6 @@ use crate::{
         orders::{Ground, Purpose},
         spawn::ways_out_of_caller,
         standing::{Origin, Standing},
-        terminal::Foreground,
     },
     outcome::{JailError, Jailed, Streams},
     plan::Plan,
@@ -106,7 +105,7 @@ impl Reserve {
         };
         // The jail has its own copies of the streams.
         drop(streams);
-        standing.begin(plan, Foreground::none())
+        standing.begin(plan, None)
     }
 
     /// Makes jails like the last, until enough of them stand. Blocks meanwhile, unless another thread is at it.

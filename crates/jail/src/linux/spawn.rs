@@ -8,12 +8,14 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use rustix::net::Shutdown;
+use rustix::process::Signal;
 
-use crate::linux::channel::{self, Report};
+use crate::linux::channel::{self, Order, Report};
 use crate::linux::orders::{Ground, Purpose};
+use crate::linux::relay::Terminals;
 use crate::linux::standing::{Guardian, Origin, Standing};
 use crate::linux::sys;
-use crate::linux::terminal::Foreground;
+use crate::linux::terminal::Outer;
 use crate::outcome::{Exit, JailError, Jailed};
 use crate::plan::{ESCAPE_VARIABLES, Plan};
 
@@ -22,7 +24,8 @@ use crate::plan::{ESCAPE_VARIABLES, Plan};
 pub struct JailProcess {
     control: OwnedFd,
     command: OwnedFd,
-    foreground: Foreground,
+    /// Where the caller has a terminal.
+    terminals: Option<Terminals>,
     end: Mutex<End>,
 }
 
@@ -37,10 +40,10 @@ impl JailProcess {
     pub(crate) fn new(
         control: OwnedFd,
         command: OwnedFd,
-        foreground: Foreground,
+        terminals: Option<Terminals>,
         guardian: Guardian,
     ) -> Self {
-        Self { control, command, foreground, end: Mutex::new(End::Open(guardian)) }
+        Self { control, command, terminals, end: Mutex::new(End::Open(guardian)) }
     }
 
     /// Sends a signal to the command (not to its children), as `kill` would. Does nothing once it ended.
@@ -51,24 +54,26 @@ impl JailProcess {
     /// Blocks until the command ends; by then every process of the jail has ended. May be called
     /// again, and from any thread.
     ///
-    /// If the caller was in the foreground of a terminal when it started the command, and the command
-    /// stops itself (an editor's Ctrl-Z), the caller's process stops as well, for its shell to see.
+    /// Meanwhile what is typed at the caller's terminal goes to the command's own, if the caller is in the foreground, and
+    /// what comes back goes there. If the command is stopped (by Ctrl-Z, say), so is the caller's process group, for its shell
+    /// to see.
     pub fn wait(&self) -> Exit {
         let mut end = self.end.lock().unwrap_or_else(PoisonError::into_inner);
         let guardian = match &mut *end {
             End::Open(guardian) => guardian,
             End::Seen(exit) => return *exit,
         };
-        let exit = loop {
-            match channel::receive(&self.control) {
-                Ok(Some((Report::Exited(code), _))) => break Exit::Code(code),
-                Ok(Some((Report::Signalled(signal), _))) => break Exit::Signal(signal),
-                Ok(Some((Report::Stopped, _))) => self.foreground.stop_with(&self.command),
-                // The init was killed, and with it everything.
-                _ => {
-                    guardian.see_the_end();
-                    break Exit::Signal(libc::SIGKILL);
-                }
+        let report = match &self.terminals {
+            Some(terminals) => terminals.relay(&self.control, &self.command),
+            None => self.report(),
+        };
+        let exit = match report {
+            Some(Report::Exited(code)) => Exit::Code(code),
+            Some(Report::Signalled(signal)) => Exit::Signal(signal),
+            // The init was killed, and with it everything.
+            _ => {
+                guardian.see_the_end();
+                Exit::Signal(libc::SIGKILL)
             }
         };
         // All but the init had ended before it told. That waits to be let go: of the keeper's when this is dropped,
@@ -77,9 +82,28 @@ impl JailProcess {
             self.kill();
         }
         guardian.reap();
-        self.foreground.restore();
         *end = End::Seen(exit);
         exit
+    }
+
+    /// The last report, for a command that has no terminal.
+    fn report(&self) -> Option<Report> {
+        loop {
+            match channel::receive(&self.control).ok()?? {
+                (Report::Stopped(_), _) => {}
+                (report, _) => return Some(report),
+            }
+        }
+    }
+
+    /// Passes on what the terminal said to the caller's process group, of which the command is not where it has a
+    /// terminal of its own. Else it has heard it.
+    pub fn signal_of_terminal(&self, signal: i32) {
+        let passed_on = Signal::from_named_raw(signal)
+            .filter(|signal| matches!(*signal, Signal::INT | Signal::QUIT));
+        if let (Some(terminals), Some(signal)) = (&self.terminals, passed_on) {
+            terminals.pass_on(signal, &self.command);
+        }
     }
 
     /// Whether [`JailProcess::wait`] has seen the end, so that all there is left to do is to take the jail down.
@@ -89,7 +113,7 @@ impl JailProcess {
 
     /// Sends a signal to every process in the jail.
     pub fn signal_all(&self, signal: i32) {
-        channel::order_signal(&self.control, signal);
+        channel::order(&self.control, Order::Signal(signal));
     }
 
     /// Kills everything in the jail; [`JailProcess::wait`] then says `Signal(9)`.
@@ -107,14 +131,24 @@ impl Drop for JailProcess {
 
 /// Starts the plan's command in a new jail. Blocks for the few milliseconds of the set-up.
 ///
-/// The command inherits standard input, output and error, the session, the process group and with
-/// it the terminal. It is running when this returns; its connections wait until they are accepted.
+/// The command inherits standard input, output and error. A terminal that controls the caller's session it does not get,
+/// but one of its own in place of it, and [`JailProcess::wait`] passes on between the two; where there is none, the
+/// session and process group are the caller's. It is running when this returns; its connections wait until they are
+/// accepted.
 pub fn spawn(plan: &Plan) -> Result<Jailed, JailError> {
-    let foreground = Foreground::remember();
-    let ground = Ground::new(Purpose::Run, plan, ways_out_of_caller());
-    let standing = Standing::make(&ground, Origin::Caller)?;
+    let outer = Outer::find();
+    let fitting = outer.as_ref().map(Outer::fitting);
+    let mut ground = Ground::new(Purpose::Run, plan, ways_out_of_caller());
+    ground.terminal = fitting;
+    let mut standing = Standing::make(&ground, Origin::Caller)?;
+    // A key that stops the terminal's group stops the caller until here, and whoever starts the jail with it.
+    let terminals = match (outer, standing.master.take(), fitting) {
+        (Some(outer), Some(master), Some(fitting)) => Some(Terminals::join(outer, master, fitting)),
+        _ => None,
+    };
+    let terminals = terminals.transpose().map_err(JailError::Start)?;
     standing.hand(plan, None).map_err(JailError::Start)?;
-    standing.begin(plan, foreground)
+    standing.begin(plan, terminals)
 }
 
 /// Whether a jail can be made here, by making one and taking it down.

@@ -19,9 +19,9 @@ use crate::{
         diagnosis, init, keeper,
         orders::{Ground, Job},
         pipes,
+        relay::Terminals,
         spawn::JailProcess,
         sys,
-        terminal::Foreground,
     },
     outcome::{FunnelSockets, JailError, Jailed, Streams},
     plan::Plan,
@@ -33,12 +33,14 @@ pub(crate) struct Standing {
     control: OwnedFd,
     guardian: Guardian,
     sockets: FunnelSockets,
+    /// The caller's end of the command's terminal, where it gets one.
+    pub(crate) master: Option<OwnedFd>,
 }
 
 /// Whoever started the init.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Origin {
-    /// This process: the jail shares its terminal, session and streams.
+    /// This process: the jail shares its streams, and its session where that has no terminal.
     Caller,
     /// The keeper.
     Keeper,
@@ -55,7 +57,8 @@ pub(crate) struct Guardian {
 impl Standing {
     /// Builds a jail. Blocks for the few milliseconds of it.
     pub(crate) fn make(ground: &Ground, origin: Origin) -> Result<Self, JailError> {
-        let (control, mut child, fds) = start(ground, origin)?;
+        let (control, mut child, mut fds) = start(ground, origin)?;
+        let master = ground.terminal.and_then(|_| fds.pop());
         let Ok([tcp, dns_udp, dns_tcp, pidfd]) = <[OwnedFd; 4]>::try_from(fds) else {
             drop(control);
             reap(&mut child);
@@ -66,7 +69,7 @@ impl Standing {
             dns_udp: UdpSocket::from(dns_udp),
             dns_tcp: TcpListener::from(dns_tcp),
         };
-        Ok(Self { control, guardian: Guardian { pidfd, child }, sockets })
+        Ok(Self { control, guardian: Guardian { pidfd, child }, sockets, master })
     }
 
     /// Builds a jail and takes it down.
@@ -85,8 +88,12 @@ impl Standing {
     }
 
     /// Waits until the command of the job that was handed over runs.
-    pub(crate) fn begin(self, plan: &Plan, foreground: Foreground) -> Result<Jailed, JailError> {
-        let Self { control, mut guardian, sockets } = self;
+    pub(crate) fn begin(
+        self,
+        plan: &Plan,
+        terminals: Option<Terminals>,
+    ) -> Result<Jailed, JailError> {
+        let Self { control, mut guardian, sockets, master: _ } = self;
         let command = match channel::receive(&control) {
             Ok(Some((Report::Ready, mut fds))) => fds.pop().ok_or(JailError::Lost),
             Ok(Some((Report::Failed(failure), _))) => Err(explain(failure, plan)),
@@ -94,7 +101,7 @@ impl Standing {
         };
         match command {
             Ok(command) => {
-                let process = JailProcess::new(control, command, foreground, guardian);
+                let process = JailProcess::new(control, command, terminals, guardian);
                 Ok(Jailed { sockets, process })
             }
             Err(error) => {

@@ -233,7 +233,8 @@ extern "C" fn note_pipes() {
     PIPES_IGNORED.store(is_ignored(libc::SIGPIPE), Ordering::Relaxed);
 }
 
-fn is_ignored(signal: i32) -> bool {
+/// Whether this process ignores a signal.
+pub(crate) fn is_ignored(signal: i32) -> bool {
     let mut action = MaybeUninit::<libc::sigaction>::uninit();
     // SAFETY: nothing is changed; `action` is filled unless the call fails.
     unsafe {
@@ -309,10 +310,31 @@ pub(crate) fn child_events() -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Stops this process with all its threads; returns once it is continued.
-pub(crate) fn stop_this_process() {
-    // SAFETY: a number. Sent to this thread: one to the process might be taken by another thread a little later.
-    unsafe { libc::raise(libc::SIGSTOP) };
+/// Runs `work` while `signal` does to this process what it does by default.
+pub(crate) fn with_default_action<T>(signal: Signal, work: impl FnOnce() -> T) -> T {
+    // SAFETY: zeros are a `sigaction` that asks for the default action, with an empty mask and no flags.
+    let default: libc::sigaction = unsafe { std::mem::zeroed() };
+    let mut before = MaybeUninit::uninit();
+    // SAFETY: `default` is initialised; `before` is filled unless the call fails.
+    let set = unsafe { libc::sigaction(signal.as_raw(), &raw const default, before.as_mut_ptr()) };
+    let result = work();
+    if set == 0 {
+        // SAFETY: `before` was filled above with what stood there before, whose handler lives as long as the process.
+        unsafe { libc::sigaction(signal.as_raw(), before.as_ptr(), std::ptr::null_mut()) };
+    }
+    result
+}
+
+/// Whether this is the terminal that controls the session of this process.
+pub(crate) fn is_own_terminal(fd: impl AsFd) -> bool {
+    // SAFETY: a number. 0 stands for a group that this process's namespace does not know.
+    unsafe { libc::tcgetpgrp(fd.as_fd().as_raw_fd()) != -1 }
+}
+
+/// Whether this process's group is in the foreground of that terminal.
+pub(crate) fn is_foreground(fd: impl AsFd) -> bool {
+    // SAFETY: numbers.
+    unsafe { libc::tcgetpgrp(fd.as_fd().as_raw_fd()) == libc::getpgrp() }
 }
 
 /// Sends a signal by number, real-time ones too, to the process behind a pidfd.

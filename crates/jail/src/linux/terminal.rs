@@ -1,77 +1,182 @@
-//! What the caller owes its own shell: to stop when the command does, and to give the terminal back.
+//! The operator's terminal, of which the jail has nothing: the command has one of its own ([`crate::linux::console`]).
 //!
-//! The shell outside sees the caller only. When the terminal stops the foreground group both stop; when a
-//! command stops itself, nobody would tell. And the command may have been a shell, which makes its own group the terminal's foreground one and
-//! can't give it back: from inside the PID namespace the caller's group has no number. Nor does the shell outside know of that group, to
-//! continue it.
+//! A terminal asks only those who are of its session whether they may read it now. A process of the jail that had it open and began a
+//! session of its own would read on behind a shell that has put it aside, and so what is typed to the next program: a
+//! passphrase. So the caller alone has it, and passes on what comes while it is the caller's turn
+//! ([`crate::linux::relay`]).
 
-use std::fs;
-use std::os::fd::{AsRawFd, OwnedFd};
-use std::thread;
-use std::time::Duration;
+use std::{
+    fs,
+    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
+};
 
-use rustix::io::Errno;
-use rustix::process::{Pid, Signal, getpgrp, kill_process_group, test_kill_process_group};
-use rustix::termios::{tcgetpgrp, tcsetpgrp};
+use rustix::{
+    fs::{Mode, OFlags},
+    io::Errno,
+    process::{Pid, Signal},
+    termios::{
+        LocalModes, OptionalActions, OutputModes, Termios, tcgetattr, tcgetwinsize, tcsetattr,
+        tcsetwinsize,
+    },
+};
 
-use crate::linux::sys;
+use crate::linux::{
+    console::{Fitting, Place},
+    sys,
+};
 
-/// The terminal in whose foreground the caller was; nothing where it had none.
+/// The terminal that controls the caller's session.
 #[derive(Debug)]
-pub(crate) struct Foreground(Option<OwnedFd>);
+pub(crate) struct Outer {
+    terminal: OwnedFd,
+    /// Which of input, output and errors it is.
+    streams: [bool; 3],
+}
 
-impl Foreground {
-    pub(crate) fn remember() -> Self {
+/// The terminal while it is raw and what is typed goes to the command.
+#[derive(Debug)]
+pub(crate) struct Held {
+    before: Termios,
+    raw: Termios,
+}
+
+impl Outer {
+    /// The caller's; nothing where it has none.
+    pub(crate) fn find() -> Option<Self> {
         let standard = [rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr()];
-        let terminal =
-            standard.into_iter().find(|fd| tcgetpgrp(fd).is_ok_and(|group| group == getpgrp()));
-        // Above the standard three, wherever the first free number is.
-        Self(terminal.and_then(|fd| rustix::io::fcntl_dupfd_cloexec(fd, 3).ok()))
+        let streams = standard.map(sys::is_own_terminal);
+        // Opened anew, so that what is set for this opening is not set for the shell's.
+        let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let terminal = match rustix::fs::open("/dev/tty", flags, Mode::empty()) {
+            Ok(terminal) => terminal,
+            Err(Errno::NXIO) => return None,
+            Err(_) => {
+                let one = standard.into_iter().zip(streams).find(|(_, is_it)| *is_it)?.0;
+                rustix::io::fcntl_dupfd_cloexec(one, 3).ok()?
+            }
+        };
+        Some(Self { terminal, streams })
     }
 
-    /// For a command that has no terminal.
-    pub(crate) fn none() -> Self {
-        Self(None)
+    /// What the command's own terminal has to be like.
+    pub(crate) fn fitting(&self) -> Fitting {
+        let begins_in_front = self.is_whole() && self.is_ours_now();
+        let place = if begins_in_front { Place::Foreground } else { Place::Background };
+        Fitting { streams: self.streams, place }
     }
 
-    /// Stops this process if the command is stopped and stays so.
-    pub(crate) fn stop_with(&self, command: &OwnedFd) {
-        // After Ctrl-Z and `fg` we hear of a stop that is over; the group is continued one by one.
-        thread::sleep(Duration::from_millis(30));
-        let Some(terminal) = &self.0 else { return };
-        let Some(group) = group_if_stopped(command) else { return };
-        let held = tcgetpgrp(terminal);
-        sys::stop_this_process();
-        // Continued. A command in the caller's group is as well; a shell that made its own is not, and had the terminal.
-        if group == getpgrp() {
-            return;
+    /// Gives the command's terminal the modes that this one has.
+    pub(crate) fn lend_modes(&self, master: &OwnedFd) {
+        if let Ok(modes) = tcgetattr(&self.terminal) {
+            let _ = tcsetattr(master, OptionalActions::Now, &modes);
         }
-        if let (Ok(held), true) = (held, self.is_ours()) {
-            let _ = sys::with_signal_blocked(Signal::TTOU, || tcsetpgrp(terminal, held));
-        }
-        let _ = kill_process_group(group, Signal::CONT);
     }
 
-    /// Whether the caller's group is in the foreground now.
-    fn is_ours(&self) -> bool {
-        self.0.as_ref().is_some_and(|terminal| tcgetpgrp(terminal) == Ok(getpgrp()))
+    /// Gives it the size.
+    pub(crate) fn lend_size(&self, master: &OwnedFd) {
+        if let Ok(size) = tcgetwinsize(&self.terminal) {
+            let _ = tcsetwinsize(master, size);
+        }
     }
 
-    /// Only if the foreground group is dead: a live one is the user's shell, which has put us aside.
-    pub(crate) fn restore(&self) {
-        let Some(terminal) = &self.0 else { return };
-        // One that may not be signalled is another user's, as root's under `sudo`, and lives.
-        let dead = tcgetpgrp(terminal)
-            .is_ok_and(|group| test_kill_process_group(group) == Err(Errno::SRCH));
-        if dead {
-            // A group in the background that does this is stopped, unless it does not take the signal.
-            let _ = sys::with_signal_blocked(Signal::TTOU, || tcsetpgrp(terminal, getpgrp()));
+    /// Whether nobody else is meant to read it while the command runs: in a pipeline a pager may be.
+    pub(crate) fn is_whole(&self) -> bool {
+        let [input, output, _] = self.streams;
+        input && output
+    }
+
+    /// Whether it is the command's input, and something else its output.
+    pub(crate) fn is_input_alone(&self) -> bool {
+        let [input, output, _] = self.streams;
+        input && !output
+    }
+
+    /// Whether the caller's process group has it now.
+    pub(crate) fn is_ours_now(&self) -> bool {
+        sys::is_foreground(&self.terminal)
+    }
+
+    /// Whether whoever reads it gets whole lines: no program that reads single keys is at it.
+    pub(crate) fn is_in_lines(&self) -> bool {
+        tcgetattr(&self.terminal).is_ok_and(|modes| modes.local_modes.contains(LocalModes::ICANON))
+    }
+
+    /// Whether it puts a return before the end of each line that is written to it.
+    pub(crate) fn adds_returns(&self) -> bool {
+        let adding = OutputModes::OPOST | OutputModes::ONLCR;
+        tcgetattr(&self.terminal).is_ok_and(|modes| modes.output_modes.contains(adding))
+    }
+
+    /// Makes it raw; nothing where that can't be. `last` is what it was when it was held before, if it is still so.
+    pub(crate) fn hold(&self, last: Option<Held>) -> Option<Held> {
+        let before = tcgetattr(&self.terminal).ok()?;
+        if let Some(last) = last.filter(|last| modes_of(&last.raw) == modes_of(&before)) {
+            return Some(last);
         }
+        let mut raw = before.clone();
+        raw.make_raw();
+        if !self.is_whole() {
+            // Programs of a pipeline write there as well.
+            raw.output_modes = before.output_modes;
+        }
+        let held = Held { before, raw };
+        self.set(&held.raw).ok()?;
+        if self.is_ours_now() {
+            return Some(held);
+        }
+        // It was taken away between two looks.
+        let _ = self.set(&held.before);
+        None
+    }
+
+    /// Gives it back as it was, if nobody else has it by now.
+    pub(crate) fn let_go(&self, held: &Held) {
+        if self.is_ours_now() {
+            let _ = self.set(&held.before);
+        }
+    }
+
+    fn set(&self, modes: &Termios) -> rustix::io::Result<()> {
+        sys::with_signal_blocked(Signal::TTOU, || {
+            tcsetattr(&self.terminal, OptionalActions::Now, modes)
+        })
+    }
+
+    /// Reads what was typed. The kernel refuses it to a group in the background, whatever was seen a moment ago.
+    pub(crate) fn read(&self, bytes: &mut [u8]) -> rustix::io::Result<usize> {
+        sys::with_signal_blocked(Signal::TTIN, || rustix::io::read(&self.terminal, bytes))
+    }
+
+    /// Writes as any program does, which may be stopped for it in the background (`stty tostop`).
+    pub(crate) fn write(&self, bytes: &[u8]) -> rustix::io::Result<usize> {
+        rustix::io::write(&self.terminal, bytes)
     }
 }
 
-/// Looks the process behind a pidfd up in `/proc`, for its group; `None` if it is gone or runs.
-fn group_if_stopped(pidfd: &OwnedFd) -> Option<Pid> {
+impl AsFd for Outer {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.terminal.as_fd()
+    }
+}
+
+/// All that a program says in words of how a terminal shall be.
+pub(crate) fn modes_of(modes: &Termios) -> [u64; 4] {
+    [
+        modes.input_modes.bits().into(),
+        modes.output_modes.bits().into(),
+        modes.control_modes.bits().into(),
+        modes.local_modes.bits().into(),
+    ]
+}
+
+/// What the host's `/proc` says of the process behind a pidfd.
+pub(crate) struct State {
+    pub(crate) group: Pid,
+    pub(crate) is_stopped: bool,
+}
+
+/// Looks the process up; `None` if it is gone.
+pub(crate) fn state_of(pidfd: &OwnedFd) -> Option<State> {
     let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", pidfd.as_raw_fd())).ok()?;
     let pid = info.lines().find_map(|line| line.strip_prefix("Pid:"))?.trim();
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
@@ -81,5 +186,5 @@ fn group_if_stopped(pidfd: &OwnedFd) -> Option<Pid> {
     let is_stopped = fields.next()?.starts_with('T');
     // Behind the parent.
     let group = fields.nth(1)?.parse().ok().and_then(Pid::from_raw)?;
-    is_stopped.then_some(group)
+    Some(State { group, is_stopped })
 }

@@ -41,8 +41,13 @@ impl Terminal {
 
     /// Types a scene's command into the shell that reads there.
     fn starts(&mut self, job: &Scene) {
+        self.starts_in("", job, "");
+    }
+
+    /// The same, with words of the shell's before and behind.
+    fn starts_in(&mut self, before: &str, job: &Scene, behind: &str) {
         let line: Vec<String> = job.command_line().iter().map(|word| format!("'{word}'")).collect();
-        self.types(&format!("{}\n", line.join(" ")));
+        self.types(&format!("{before} {} {behind}\n", line.join(" ")));
     }
 
     /// Waits until `text` has been printed since the last call.
@@ -89,7 +94,7 @@ fn an_interactive_shell_has_job_control() {
     terminal.shows("in> ");
     terminal.types("stty rows 33 cols 77; stty size; tty\n");
     terminal.shows("33 77");
-    terminal.shows("/dev/console");
+    terminal.shows("/dev/pts/0");
     terminal.types(&format!("sh -c '{JOB}'\n"));
     terminal.shows("up\r\n");
     terminal.types("\x1a");
@@ -179,6 +184,166 @@ fn a_shell_that_suspends_itself_goes_on_where_it_was() {
     terminal.types("echo status=$?.\n");
     terminal.shows("status=5.");
     terminal.types("exit\n");
+    assert_eq!(terminal.status(), 0);
+}
+
+/// What reads on when the shell has put its job aside: out of the session, and deaf to what a terminal says.
+const THIEF: &str = r#"
+import os, signal, time
+if os.fork() == 0:
+    os.setsid()
+    for deaf in (signal.SIGTSTP, signal.SIGHUP, signal.SIGTTIN, signal.SIGTTOU):
+        signal.signal(deaf, signal.SIG_IGN)
+    print("here" + "after")
+    while True:
+        open(os.environ["LOOT"], "ab").write(os.read(0, 4096))
+for _ in range(600):
+    time.sleep(0.1)
+"#;
+
+/// Until a job is put aside what is typed is its own; then it is the shell's, and that of what the shell starts.
+#[test]
+fn nothing_that_is_typed_past_a_job_reaches_it() {
+    if !which("script") {
+        return;
+    }
+    let job = Scene::new(&["/usr/bin/python3", "-uc", THIEF]);
+    let loot = job.folder("loot").join("all");
+    let job = job.variable("LOOT", loot.to_str().expect("text"));
+    let taken = || std::fs::read_to_string(&loot).unwrap_or_default();
+    let types_past = |terminal: &mut Terminal| {
+        terminal.types("read -sp 'word''? ' word; echo \"got $word.\"\n");
+        terminal.shows("word? ");
+        // Longer than whoever relays takes to look again.
+        std::thread::sleep(Duration::from_millis(400));
+        terminal.types("passphrase\n");
+        terminal.shows("got passphrase.");
+        terminal.shows("out> ");
+    };
+
+    let mut terminal = shell_outside();
+    terminal.starts(&job);
+    terminal.shows("hereafter\r\n");
+    terminal.types("its own\n");
+    terminal.shows("its own");
+    std::thread::sleep(Duration::from_millis(200));
+    terminal.types("\x1a");
+    terminal.shows("Stopped");
+    terminal.shows("out> ");
+    types_past(&mut terminal);
+    terminal.types("bg\n");
+    terminal.shows("out> ");
+    types_past(&mut terminal);
+    terminal.types("kill %1; wait\n");
+    terminal.shows("out> ");
+    assert_eq!(taken(), "its own\n");
+
+    // Who has none of it as a stream finds it by its name.
+    let by_name = "os.dup2(os.open(\"/dev/tty\", os.O_RDWR), 0); os.setsid()";
+    let by_name = THIEF.replace("os.setsid()", by_name);
+    for (script, behind) in [(THIEF, "&"), (&by_name, "< /dev/null > /dev/null 2>&1 &")] {
+        let job = Scene::new(&["/usr/bin/python3", "-uc", script]);
+        let job = job.variable("LOOT", loot.to_str().expect("text"));
+        terminal.starts_in("", &job, behind);
+        terminal.shows("out> ");
+        std::thread::sleep(Duration::from_millis(600));
+        types_past(&mut terminal);
+        terminal.types("kill %1; wait\n");
+        terminal.shows("out> ");
+        assert_eq!(taken(), "its own\n", "{behind}");
+    }
+    terminal.types("exit\n");
+    terminal.status();
+}
+
+#[test]
+fn a_job_in_the_background_is_let_read_in_the_foreground() {
+    if !which("script") {
+        return;
+    }
+    let mut terminal = shell_outside();
+    let job = Scene::new(&["sh", "-c", "cat; stty size"]);
+    terminal.starts_in("", &job, "&");
+    terminal.shows("out> ");
+    std::thread::sleep(Duration::from_millis(500));
+    // The shell tells at its next prompt.
+    terminal.types("\n");
+    terminal.shows("Stopped");
+    terminal.types("stty rows 31 cols 71; fg\n");
+    // Behind the echo of the shell's.
+    terminal.shows("fg\r\n");
+    terminal.types("a line\n");
+    terminal.shows("a line\r\na line\r\n");
+    terminal.types("\x04");
+    terminal.shows("31 71");
+    terminal.shows("out> ");
+    terminal.types("stty -a | grep -c '[^-]icanon.*[^-]echo ' ; exit\n");
+    terminal.status();
+}
+
+/// A pager reads its keys, whatever runs before it in the pipeline; and who reads lines there gets them.
+#[test]
+fn in_a_pipeline_keys_are_for_who_reads_them() {
+    if !which("script") {
+        return;
+    }
+    let mut terminal = shell_outside();
+    let job = Scene::new(&["sh", "-c", "echo first; sleep 2"]);
+    let pager = "stty -F /dev/tty -icanon -echo; sleep 1; dd bs=1 count=3 2>/dev/null </dev/tty; stty -F /dev/tty sane; cat";
+    terminal.starts_in("", &job, &format!("| sh -c '{pager}'"));
+    std::thread::sleep(Duration::from_millis(500));
+    terminal.types("key");
+    terminal.shows("keyfirst\r\n");
+    terminal.shows("out> ");
+
+    let job = Scene::new(&["cat"]);
+    terminal.starts_in("", &job, "| sed s/^/said:/");
+    std::thread::sleep(Duration::from_millis(500));
+    terminal.types("one\n");
+    terminal.types("\x04");
+    terminal.shows("said:one\r\n");
+    terminal.shows("out> ");
+
+    let job = Scene::new(&["sh", "-c", "cat; read word </dev/tty; echo read:$word"]);
+    terminal.starts_in("(sleep 1; echo piped) |", &job, "");
+    terminal.shows("piped\r\n");
+    terminal.types("typed\n");
+    terminal.shows("read:typed\r\n");
+    terminal.types("exit\n");
+    terminal.status();
+}
+
+#[test]
+fn a_terminal_is_given_back_as_it_was() {
+    if !which("script") {
+        return;
+    }
+    let mut terminal = shell_outside();
+    let raw = "import os, sys, tty; tty.setraw(0); print(\"ready\" + \"now\"); print(os.read(0, 1)); os.kill(os.getpid(), int(sys.argv[1]))";
+    for (signal, status) in [("15", 143), ("9", 137)] {
+        let job = Scene::new(&["/usr/bin/python3", "-uc", raw, signal]);
+        terminal.starts(&job);
+        terminal.shows("readynow");
+        terminal.types("\x03");
+        terminal.shows("b'\\x03'");
+        terminal.shows("out> ");
+        terminal.types("echo $?. $(stty -a | tr ' ;' '\\n\\n' | grep -Ex 'icanon|echo|isig|opost|icrnl' | wc -l)\n");
+        terminal.shows(&format!("{status}. 5\r\n"));
+        terminal.shows("out> ");
+    }
+    terminal.types("exit\n");
+    terminal.status();
+}
+
+/// To the last byte, and no faster than it is taken.
+#[test]
+fn all_that_is_said_is_shown() {
+    if !which("script") {
+        return;
+    }
+    let job = Scene::new(&["seq", "200000"]);
+    let mut terminal = Terminal::open(&job.command_line());
+    terminal.shows("\r\n199999\r\n200000\r\n");
     assert_eq!(terminal.status(), 0);
 }
 

@@ -1,8 +1,9 @@
-//! The jail's own `/dev`: the harmless devices, new pseudo-terminals, and the caller's terminal.
+//! The jail's own `/dev`: the harmless devices, and new pseudo-terminals.
 //!
 //! The host's is not enough covered by permissions: a disk that belongs to root is open to a jail
 //! whose user is root, and the user's other terminals are open to anyone of the same user. As in
-//! other sandboxes the caller's terminal stands at `/dev/console`, where `ttyname` finds it.
+//! other sandboxes a terminal that the command shares with its caller, which does not control the caller's session, stands at
+//! `/dev/console`, where `ttyname` finds it. Any other it has from here.
 
 use std::fs::{self, File};
 use std::io;
@@ -15,7 +16,10 @@ use rustix::termios::isatty;
 
 use super::area::mount_tmpfs;
 use super::{attach, clone_tree};
-use crate::{linux::bounds, plan::Bounds};
+use crate::{
+    linux::{bounds, console::Fitting},
+    plan::Bounds,
+};
 
 const NODES: &[&str] = &["full", "null", "random", "tty", "urandom", "zero"];
 const LINKS: &[(&str, &str)] = &[
@@ -33,7 +37,7 @@ pub(super) struct Devices {
 
 impl Devices {
     /// Takes them from the host's `/dev`; its `/proc` must still be mounted.
-    pub(super) fn take() -> io::Result<Self> {
+    pub(super) fn take(terminal: Option<Fitting>) -> io::Result<Self> {
         let mut nodes = Vec::new();
         for name in NODES {
             let path = Path::new("/dev").join(name);
@@ -41,7 +45,7 @@ impl Devices {
                 nodes.push((path.clone(), clone_tree(&path)?));
             }
         }
-        if let Some(terminal) = terminal() {
+        if let (None, Some(terminal)) = (terminal, shared_terminal()) {
             nodes.push(("/dev/console".into(), clone_tree(&terminal)?));
         }
         Ok(Self { nodes })
@@ -66,7 +70,7 @@ impl Devices {
 }
 
 /// The path of the terminal that is standard input, output or error.
-fn terminal() -> Option<PathBuf> {
+fn shared_terminal() -> Option<PathBuf> {
     let standard = [rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr()];
     let number = standard.iter().position(isatty)?;
     let path = fs::read_link(format!("/proc/self/fd/{number}")).ok()?;
