@@ -1,6 +1,6 @@
 //! Changing the config repo: add, remove, lock, fetch, update.
 
-use std::path::Path;
+use std::{fs, path::Path};
 
 use rayon::prelude::*;
 use serde::Serialize;

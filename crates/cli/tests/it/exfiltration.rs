@@ -71,8 +71,8 @@ fn inherited_variables_that_hold_a_value_are_gone() {
 #[test]
 fn an_inherited_value_that_names_no_destination_is_gone_too() {
     let world = World::with_token();
-    let [value, word] = ["a-db-password-of-some-length", "production"];
-    for (path, value) in [("team/db/password", value), ("team/db/user", word)] {
+    let [value, login] = ["a-db-password-of-some-length", "production"];
+    for (path, value) in [("team/db/password", value), ("team/db/user", login)] {
         world
             .keyless(&["secret", "add", path, "--value-stdin", "--allow-weak"])
             .stdin(value)
@@ -81,9 +81,9 @@ fn an_inherited_value_that_names_no_destination_is_gone_too() {
     }
     let seen = world
         .agent_sh("env")
-        .env("DB_URL", &format!("postgres://me:{value}@db/shop"))
-        .env("DB_USER", word)
-        .env("CI_OTHER", &format!("{word}-like"))
+        .env("DB_URL", format!("postgres://me:{value}@db/shop"))
+        .env("DB_USER", login)
+        .env("CI_OTHER", format!("{login}-like"))
         .run();
     let text = seen.ok();
     assert!(!text.contains(value) && !text.contains("DB_USER"), "{text}");
