@@ -24,7 +24,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use futures_util::FutureExt as _;
+use futures_util::{FutureExt as _, future::BoxFuture};
 use h2::ext::Protocol;
 use http::{Method, Request, Response, Version, header, uri::PathAndQuery};
 use http_body_util::combinators::UnsyncBoxBody;
@@ -118,15 +118,16 @@ impl Lane {
         }
     }
 
-    /// Answers one request.
+    /// Answers one request. Boxed where it is made: all that a request may need is some KiB, which everybody who hands it
+    /// on would copy.
     pub(crate) fn answer(
         self: Arc<Self>,
         request: Request<Incoming>,
         via: Via,
-    ) -> impl Future<Output = Response<AnswerBody>> + Send {
+    ) -> BoxFuture<'static, Response<AnswerBody>> {
         let minting = Minting::of(&self.session.table());
         let until_read = minting.clone();
-        let work = async move { self.answer_one(request, via, minting).await };
+        let work = Box::pin(async move { self.answer_one(request, via, minting).await });
         minting::lasting(work, until_read)
     }
 

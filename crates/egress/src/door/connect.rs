@@ -7,6 +7,7 @@
 use std::{sync::Arc, time::Instant};
 
 use bytes::BytesMut;
+use futures_util::FutureExt as _;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, header};
 use http_body_util::{BodyExt as _, Empty};
 use hyper::{
@@ -17,7 +18,11 @@ use hyper_util::rt::TokioIo;
 use keyless_core::{Authority, Code, Error, SafeText};
 use tokio::net::TcpStream;
 
-use super::{AnyStream, Place, http::serve_http1, named};
+use super::{
+    AnyStream, Place,
+    http::{Answering, serve_http1},
+    named,
+};
 use crate::{
     Engine, Session,
     account::Account,
@@ -36,9 +41,18 @@ use crate::{
 pub(super) async fn serve(engine: Arc<Engine>, stream: AnyStream, place: Place) {
     let limits = engine.limits.clone();
     serve_http1(stream, BytesMut::new(), Door::Proxy, &limits, move |request, guard| {
-        answer(Arc::clone(&engine), request, guard, Arc::clone(&place))
+        answering(Arc::clone(&engine), request, guard, Arc::clone(&place))
     })
     .await;
+}
+
+fn answering(
+    engine: Arc<Engine>,
+    request: Request<Incoming>,
+    guard: GuardHandle,
+    place: Place,
+) -> Answering {
+    answer(engine, request, guard, place).boxed()
 }
 
 async fn answer(

@@ -1,9 +1,9 @@
 //! HTTP toward the client: hyper's server behind the guard, or our own for HTTP/2, with the engine's bounds.
 
-use std::{convert::Infallible, pin::pin, sync::Arc, time::Instant};
+use std::{convert::Infallible, future::ready, pin::pin, sync::Arc, time::Instant};
 
 use bytes::BytesMut;
-use futures_util::FutureExt as _;
+use futures_util::{FutureExt as _, future::BoxFuture};
 use http::{Request, Response};
 use hyper::{server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
@@ -18,26 +18,25 @@ use crate::{
     refusal::{self, After, Subject},
 };
 
+/// The answer to a request. Boxed: hyper moves what it is given four times, which for a request's whole future is more than
+/// the nearest cache should bear.
+pub(super) type Answering = BoxFuture<'static, Response<AnswerBody>>;
+
 /// Serves the requests of one HTTP/1 connection by `answer`.
-pub(super) async fn serve_http1<F, A>(
+pub(super) async fn serve_http1(
     stream: AnyStream,
     already_read: BytesMut,
     door: Door,
     limits: &Limits,
-    answer: F,
-) where
-    F: Fn(Request<hyper::body::Incoming>, GuardHandle) -> A,
-    A: Future<Output = Response<AnswerBody>> + Send + 'static,
-{
+    answer: impl Fn(Request<hyper::body::Incoming>, GuardHandle) -> Answering,
+) {
     let (stream, knife) = Severable::new(stream);
     let stream: AnyStream = Box::new(stream);
     let guard = Guard::new(stream, already_read, door, limits);
     let handle = guard.handle();
-    let service = service_fn(move |request| {
-        // Boxed: hyper moves what it is given four times, which for a request's whole future is
-        // more than the nearest cache should bear.
-        let answered = answer(request, handle.clone()).boxed();
-        async move { Ok::<_, Infallible>(answered.await) }
+    let service = service_fn(|request| {
+        let answering = answer(request, handle.clone());
+        async move { Ok::<_, Infallible>(answering.await) }
     });
     let connection = http1::Builder::new()
         .timer(IdleTimer::default())
@@ -65,14 +64,11 @@ pub(super) async fn serve_lane1(
     limits: &Limits,
 ) {
     serve_http1(stream, already_read, Door::Inside, limits, |request, guard| {
-        let lane = Arc::clone(&lane);
-        async move {
-            match guard.verdict() {
-                Ok(approved) => {
-                    lane.answer(request.map(Incoming::Http1), Via::Http1(approved)).await
-                }
-                Err(error) => refused_head(&lane, &error),
+        match guard.verdict() {
+            Ok(approved) => {
+                Arc::clone(&lane).answer(request.map(Incoming::Http1), Via::Http1(approved))
             }
+            Err(error) => ready(refused_head(&lane, &error)).boxed(),
         }
     })
     .await;
@@ -81,8 +77,7 @@ pub(super) async fn serve_lane1(
 /// Serves a lane over HTTP/2.
 pub(super) async fn serve_lane2(lane: Arc<Lane>, stream: AnyStream, limits: &Limits) {
     let serving = http2::serve(stream, limits, |request, hints| {
-        let lane = Arc::clone(&lane);
-        async move { lane.answer(request.map(Incoming::Http2), Via::Http2(hints)).await }.boxed()
+        Arc::clone(&lane).answer(request.map(Incoming::Http2), Via::Http2(hints))
     });
     if let Err(error) = Box::pin(serving).await {
         let subject = lane.authority().map(Subject::of_connection).unwrap_or_default();

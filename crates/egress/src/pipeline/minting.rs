@@ -14,10 +14,7 @@ use std::{
     time::Duration,
 };
 
-use futures_util::{
-    FutureExt as _,
-    future::{BoxFuture, Either},
-};
+use futures_util::{FutureExt as _, future::BoxFuture};
 use tokio::{runtime::Handle, time::timeout};
 
 use crate::swap::SwapTable;
@@ -41,14 +38,10 @@ struct Lasting<T: Send + 'static> {
 
 /// Has `work` last as long as it is minting.
 pub(super) fn lasting<T: Send + 'static>(
-    work: impl Future<Output = T> + Send + 'static,
+    work: BoxFuture<'static, T>,
     minting: Minting,
-) -> impl Future<Output = T> + Send {
-    if minting.0.is_some() {
-        Either::Right(Lasting { work: Some(work.boxed()), minting })
-    } else {
-        Either::Left(work)
-    }
+) -> BoxFuture<'static, T> {
+    if minting.0.is_some() { Lasting { work: Some(work), minting }.boxed() } else { work }
 }
 
 impl Minting {
