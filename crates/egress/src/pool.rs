@@ -326,13 +326,13 @@ impl Home {
 impl Slot {
     /// The most recently used connection that is still alive.
     fn take(&self, idle_time: Duration) -> Option<Sender> {
-        let mut kept = self.kept.lock();
-        kept.used = Some(Instant::now());
+        let (mut kept, now) = (self.kept.lock(), Instant::now());
+        kept.used = Some(now);
         if let Some(shared) = kept.shared(None) {
             return Some(shared);
         }
         while let Some((mut http1, since)) = kept.http1.pop() {
-            let idle = since.elapsed();
+            let idle = now.saturating_duration_since(since);
             // Whoever sends over one whose end has come notices, and takes another; this spares them most of such tries.
             let is_open = idle < JUST_NOW || http1.is_open();
             if is_open && http1.sender.is_ready() && idle < idle_time {

@@ -3,9 +3,10 @@
 //! Room is taken as the bytes come, and free again when the last of them was sent on or dropped. What finds none is
 //! refused, and so is what comes so slowly that it would keep its room for good. Deliberately not here: bodies that stream, which hold a piece at a time.
 
-use std::{sync::Arc, time::Duration};
+use std::{pin::pin, sync::Arc, task::Poll, time::Duration};
 
 use bytes::Bytes;
+use futures_util::poll;
 use keyless_core::{Code, Error, SafeText};
 use tokio::time::{Instant, timeout};
 
@@ -93,6 +94,11 @@ impl Reading {
 impl Pace {
     /// Waits for what comes next of a body of which so many bytes came so far.
     pub(crate) async fn wait<F: Future>(&self, so_far: usize, next: F) -> Result<F::Output, Late> {
+        let mut next = pin!(next);
+        // What is here already needs neither clock nor timer.
+        if let Poll::Ready(next) = poll!(next.as_mut()) {
+            return Ok(next);
+        }
         let left = self.most(so_far).saturating_sub(self.begun.elapsed());
         let late = if left < self.pause { Late::Slow(self.rate) } else { Late::Paused(self.pause) };
         timeout(left.min(self.pause), next).await.map_err(|_| late)

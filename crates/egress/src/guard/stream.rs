@@ -144,7 +144,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Guard<S> {
     /// come is written after them; what comes too late for that is dropped.
     fn poll_interim(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut shared = self.shared.lock();
-        shared.waker = Some(cx.waker().clone());
+        // As a rule the one of before, which costs no count of who has it.
+        shared.waker.get_or_insert_with(|| cx.waker().clone()).clone_from(cx.waker());
         if shared.interim.is_empty() {
             return Poll::Ready(Ok(()));
         }
