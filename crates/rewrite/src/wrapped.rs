@@ -68,16 +68,25 @@ impl Wrapped {
         whole: &[u8],
         mut noted: impl FnMut(PatternId),
     ) -> Option<Zeroizing<Vec<u8>>> {
-        let (mut out, mut found) = (Zeroizing::new(Vec::new()), false);
+        // What stands before the first is copied only once there is one, which is seldom.
+        let mut out: Option<Zeroizing<Vec<u8>>> = None;
         self.read(whole, Before::default(), false, |part| match part {
-            Part::Plain(range) => out.extend_from_slice(&whole[range]),
+            Part::Plain(range) => {
+                if let Some(out) = &mut out {
+                    out.extend_from_slice(&whole[range]);
+                }
+            }
             Part::Match(id, range) => {
-                found = true;
                 noted(id);
+                let out = out.get_or_insert_with(|| {
+                    let mut begun = Zeroizing::new(Vec::with_capacity(whole.len()));
+                    begun.extend_from_slice(&whole[..range.start]);
+                    begun
+                });
                 out.extend_from_slice(&self.marker(id, &whole[range]));
             }
         });
-        found.then_some(out)
+        out
     }
 
     /// What replaces `text`, with its line ends.
