@@ -95,23 +95,32 @@ impl Chain {
     ) -> Pending {
         let sequence = self.sequence + 1;
         let hash = prefixed(&field_hash(sequence, &[outline.words()], &self.hash, sha256));
+        // Put together in one piece each, since this runs for every request.
         let vouched = key.map_or_else(String::new, |key| {
-            let hmac = prefixed(&(key.hmac)(&hash));
-            format!("\"hmac\":\"{hmac}\",\"hmac_key_id\":\"{}\",", key.id)
+            let (hmac, id) = (prefixed(&(key.hmac)(&hash)), key.id.to_string());
+            ["\"hmac\":\"", &hmac, "\",\"hmac_key_id\":\"", &id, "\","].concat()
         });
-        let links = format!(
-            "\"hash\":\"{hash}\",\"hash_algorithm\":\"sha256\",{vouched}\"prev_entry_hash\":\"{}\",\"prev_hash\":\"{}\"",
-            self.entry_hash, self.hash
-        );
+        let links = [
+            "\"hash\":\"",
+            &hash,
+            "\",\"hash_algorithm\":\"sha256\",",
+            &vouched,
+            "\"prev_entry_hash\":\"",
+            &self.entry_hash,
+            "\",\"prev_hash\":\"",
+            &self.hash,
+            "\"",
+        ]
+        .concat();
         let (mut text, chain_at) = outline.placed(sequence, &links);
         // Each in front of the other links, where RFC 8785 sorts it; the hash is over the HMAC as well.
         if let Some(key) = key {
             let content = prefixed(&sha256(&[text.as_bytes()]));
             let hmac = prefixed(&(key.hmac)(&content));
-            text.insert_str(chain_at, &format!("{OWN_HMAC}{hmac}\","));
+            text.insert_str(chain_at, &[OWN_HMAC, &hmac, "\","].concat());
         }
         let entry_hash = prefixed(&sha256(&[text.as_bytes()]));
-        text.insert_str(chain_at, &format!("{OWN_HASH}{entry_hash}\","));
+        text.insert_str(chain_at, &[OWN_HASH, &entry_hash, "\","].concat());
         *self = Self { sequence, hash, entry_hash: entry_hash.clone() };
         Pending { outline, sequence, text, entry_hash }
     }
@@ -130,8 +139,11 @@ pub(super) fn field_hash(
     before: &str,
     sha256: Sha256Of,
 ) -> [u8; 32] {
-    let mut text = String::with_capacity(256);
-    text.push_str(decimal(sequence, &mut [0; 20]));
+    let mut digits = [0; 20];
+    let number = decimal(sequence, &mut digits);
+    let length = words.iter().map(|words| words.len()).sum::<usize>();
+    let mut text = String::with_capacity(number.len() + length + before.len());
+    text.push_str(number);
     text.extend(words.iter().copied());
     text.push_str(before);
     sha256(&[text.as_bytes()])

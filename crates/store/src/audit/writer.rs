@@ -34,10 +34,13 @@ const RETRY: Duration = Duration::from_millis(250);
 /// Rows per INSERT, largest first: few distinct statements, all of them stay prepared.
 const ROWS: [usize; 5] = [256, 64, 16, 4, 1];
 
+/// Entries that follow each other: the first one's number is enough. SQLite looks each parameter up by its name, among all of
+/// them.
 static INSERTS: LazyLock<[String; ROWS.len()]> = LazyLock::new(|| {
     ROWS.map(|rows| {
-        let values: Vec<_> =
-            (1..=rows).map(|row| format!("($1, ${}, ${})", row * 2, row * 2 + 1)).collect();
+        let values: Vec<_> = (0..rows)
+            .map(|row| format!("($1, CAST($2 AS BIGINT) + {row}, ${})", row + 3))
+            .collect();
         format!("INSERT INTO audit (chain, sequence, entry) VALUES {}", values.join(", "))
     })
 });
@@ -218,7 +221,7 @@ async fn insert(
     insert_rows(connection, chain.name(), entries).await
 }
 
-/// Puts entries into the table, in which they have their places.
+/// Puts entries into the table that follow each other in the chain, and have their places.
 pub(super) async fn insert_rows(
     connection: &mut Connection,
     chain: &str,
@@ -227,9 +230,9 @@ pub(super) async fn insert_rows(
     for (size, sql) in ROWS.into_iter().zip(INSERTS.iter()) {
         while rows.len() >= size {
             let (now, later) = rows.split_at_mut(size);
-            let mut insert = query(sql.as_str()).bind(chain);
+            let mut insert = query(sql.as_str()).bind(chain).bind(head::stored(now[0].sequence()));
             for entry in now {
-                insert = insert.bind(head::stored(entry.sequence())).bind(entry.take_text());
+                insert = insert.bind(entry.take_text());
             }
             insert.execute(&mut *connection).await?;
             rows = later;
