@@ -511,14 +511,14 @@ impl Broker for SessionBroker {
         self.log.owe(self.value_in_output(incident));
     }
 
-    fn finished(&self, finished: Finished) {
-        let target = finished.authority.clone().map_or(Target::Connection, Target::Authority);
-        let correlation_id = finished.correlation_id.clone();
-        let draft = self.draft(Action::Egress, Outcome::Success, target, correlation_id);
-        self.under_way.end(&finished, draft, &self.log);
+    fn finished(&self, mut finished: Finished) {
         if let Some(telemetry) = &self.telemetry {
-            telemetry.finished(&self.agent.session_id, finished);
+            telemetry.finished(&self.agent.session_id, &finished);
         }
+        let target = finished.authority.take().map_or(Target::Connection, Target::Authority);
+        let correlation_id = std::mem::take(&mut finished.correlation_id);
+        let draft = self.draft(Action::Egress, Outcome::Success, target, correlation_id);
+        self.under_way.end(finished, draft, &self.log);
     }
 }
 

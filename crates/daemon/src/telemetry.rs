@@ -22,19 +22,19 @@ pub(crate) struct Telemetry {
 
 impl Telemetry {
     /// A request or tunnel of `session` is over.
-    pub(crate) fn finished(&self, session: &str, finished: Finished) {
-        self.metrics.finished(&finished);
+    pub(crate) fn finished(&self, session: &str, finished: &Finished) {
+        self.metrics.finished(finished);
         if let Some(traces) = &self.traces {
-            traces.finished(session, &finished);
+            traces.finished(session, finished);
         }
         if !self.notes.tell_of_requests() {
             return;
         }
-        let (method, path) = finished.request.unzip();
+        let (method, path) = finished.request.clone().unzip();
         self.notes.write(Note::Request(&RequestNote {
-            correlation_id: finished.correlation_id,
+            correlation_id: finished.correlation_id.clone(),
             session: session.to_owned(),
-            authority: finished.authority.map(|authority| authority.to_string()),
+            authority: finished.authority.as_ref().map(ToString::to_string),
             method,
             path,
             status: finished.status,

@@ -74,9 +74,9 @@ impl UnderWay {
         approved.iter().find(|(path, _)| path == secret).map(|(_, approval)| approval.clone())
     }
 
-    /// Completes `draft` by what it came to, and hands it to the log.
-    pub(super) fn end(&self, finished: &Finished, mut draft: Draft, log: &AuditLog) {
-        let uses = self.uses.lock().remove(&finished.correlation_id).unwrap_or_default();
+    /// Completes `draft`, which has its correlation id, by what it came to, and hands it to the log.
+    pub(super) fn end(&self, finished: Finished, mut draft: Draft, log: &AuditLog) {
+        let uses = self.uses.lock().remove(&draft.correlation_id).unwrap_or_default();
         let is_request = finished.request.is_some();
         let unanswered = is_request && finished.status.is_none();
         // Refused before it was sent anywhere: that is an entry by itself.
@@ -86,7 +86,7 @@ impl UnderWay {
         if unanswered {
             draft.outcome = Outcome::Error;
         }
-        let (method, path) = finished.request.clone().unzip();
+        let (method, path) = finished.request.unzip();
         draft.detail = Detail {
             bytes_received: Some(finished.received),
             bytes_sent: Some(finished.sent),
