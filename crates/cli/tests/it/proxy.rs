@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::{
     invocation::{Background, KEYLESS},
-    world::{ALLOWED, EVIL, World},
+    world::{ALLOWED, EVIL, World, wait_until},
 };
 
 pub(crate) const CATALOG: &str = "\
@@ -186,6 +186,10 @@ fn a_rotated_mount_is_taken_up_and_the_end_is_clean() {
     let header = format!("X-Key: {}", sidecar.placeholder());
     let fresh = world.another_value();
     world.home.write("operator/mounted/api/token", &fresh).unwrap();
+    let log = world.operator_file("log");
+    wait_until("it is taken up", || {
+        std::fs::read_to_string(&log).is_ok_and(|text| text.to_lowercase().contains("reloaded"))
+    });
     sidecar.curl(sidecar.word("proxy_url"), &["-H", &header, "https://api.allowed.test/"]);
     assert_eq!(origin.requests()[0].header("x-key"), Some(fresh));
     sidecar.process.signal(Signal::TERM);
