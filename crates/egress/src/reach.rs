@@ -122,7 +122,12 @@ impl Reach {
 impl Judged {
     /// A name that was not to be had then may be by now, and its client goes on asking.
     fn is_stale(&self, session: &Session) -> bool {
-        let passes = |error: &Error| matches!(error.code(), Code::NameNotFound | Code::NameTimeout);
+        let passes = |error: &Error| {
+            matches!(
+                error.code(),
+                Code::NameNotFound | Code::NameTimeout | Code::UpstreamProxyFailed
+            )
+        };
         self.as_of != session.version() || self.pinned.as_ref().is_err_and(passes)
     }
 }

@@ -134,6 +134,8 @@ pub(super) async fn dial_and_record(
 ) -> Result<(TcpStream, Ground, Arc<Account>), Error> {
     session.quota().spend_request()?;
     let (pinned, as_of) = standing.pinned()?;
+    // Behind the version that the tunnel stands on, so that a hold is seen here or there.
+    session.check_open()?;
     let subject = Subject::of_connection(authority);
     tunnel::record(session, &subject.correlation_id, authority, "tunnel")?;
     let upstream = engine.reach().dialer.dial(&pinned).await?;

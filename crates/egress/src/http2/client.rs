@@ -19,7 +19,7 @@ use tokio::{
     io::{AsyncRead, AsyncWrite},
     sync::Mutex as AsyncMutex,
     task::JoinSet,
-    time::timeout,
+    time::{sleep, timeout},
 };
 
 use super::{
@@ -29,7 +29,7 @@ use super::{
     keep::{self, Keeper},
     pipe, say_length,
 };
-use crate::room::Room;
+use crate::room::{Place, Room};
 
 /// Flow-control windows: large enough for a fast download over some distance, small enough that a
 /// slow reader holds little.
@@ -44,6 +44,8 @@ const PATIENCE: Patience =
 
 /// How long a request waits for another's end where the destination takes no more at once: then it goes elsewhere.
 const CROWDED: Duration = Duration::from_secs(1);
+/// How soon it is looked again whether another is over.
+const LOOKS: Duration = Duration::from_millis(5);
 
 /// One connection, shared.
 #[derive(Clone)]
@@ -60,6 +62,8 @@ struct Begun {
     /// Its body, if there is one, and where that goes.
     rest: Option<(Outgoing, SendStream<Bytes>)>,
     kept: Kept,
+    /// Among those that the destination takes at once.
+    place: Option<Place>,
 }
 
 /// A request that is sent again if its destination did not process it.
@@ -118,8 +122,7 @@ impl Client {
         request: Request<Outgoing>,
         interim: Option<impl Fn(StatusCode, &HeaderMap)>,
     ) -> Result<Response<Incoming>, Failure> {
-        let place = self.streams.enter();
-        let Begun { mut answer, rest, kept } = self.begin(request).await?;
+        let Begun { mut answer, rest, kept, place } = self.begin(request).await?;
         let sending = match rest {
             Some((body, to)) => self.send_body(body, to).await,
             None => None,
@@ -157,7 +160,12 @@ impl Client {
         let mut requests = self.requests.clone();
         let ready = async {
             let turn = self.turn.lock().await;
-            poll_fn(|cx| requests.poll_ready(cx)).await.map(|()| turn)
+            poll_fn(|cx| requests.poll_ready(cx)).await?;
+            // Once it is given to the connection it can't go elsewhere.
+            while self.is_full() {
+                sleep(LOOKS).await;
+            }
+            Ok(turn)
         };
         let ready = timeout(CROWDED, ready).await;
         let _turn = match ready.unwrap_or_else(|_| Err(Reason::REFUSED_STREAM.into())) {
@@ -179,10 +187,11 @@ impl Client {
                 Ok(sent) => sent,
                 Err(error) => return Err(Failure::of(error, kept)),
             };
+        let place = self.streams.enter();
         let rest = body.map(|body| (body, to));
         // A connection that takes no more may still answer this one. If it does not, the answer says why.
         let _ = poll_fn(|cx| requests.poll_ready(cx)).await;
-        Ok(Begun { answer, rest, kept })
+        Ok(Begun { answer, rest, kept, place })
     }
 }
 

@@ -53,7 +53,7 @@ fn a_destination_that_is_full_gets_another_connection() {
             let answer = tokio::time::timeout(PATIENCE, stream).await.expect("it is answered");
             lasting.push(answer.unwrap());
         }
-        let many = (0..12).map(|_| client.send_request(get("/drip?n=3&chunk=1&ms=20")));
+        let many = (0..12).map(|_| client.send_request(get("/drip?n=100000&chunk=1&ms=20")));
         let many: Vec<_> = many.map(tokio::spawn).collect();
         for answer in many {
             let answer = tokio::time::timeout(PATIENCE, answer).await.expect("it is answered");
