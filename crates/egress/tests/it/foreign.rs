@@ -13,7 +13,7 @@ use keyless_egress::EngineConfig;
 use keyless_testkit::TestCa;
 use rustls::{ServerConnection, StreamOwned};
 
-use crate::scene::{PATIENCE, Scene, Setting};
+use crate::scene::{PATIENCE, Scene, Setting, comes_true};
 
 const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 4, 0xd2, 0x16, 0x2f];
 
@@ -43,6 +43,28 @@ fn postgres_shows_the_reason() {
         assert!(text.ends_with("\0\0"), "{text}");
     }
     scene.assert_refused(&[Code::RawAddress; 2]);
+}
+
+/// What is no HTTP asks nothing by itself once it is open.
+#[test]
+fn a_held_session_opens_no_tunnel_until_it_is_let_go() {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    server.set_nonblocking(true).unwrap();
+    let at = Authority::parse(&server.local_addr().unwrap().to_string()).unwrap();
+    let config = EngineConfig {
+        connect_to: [(Authority::parse("allowed.test:22").unwrap(), at)].into(),
+        ..EngineConfig::default()
+    };
+    let scene = Scene::of(Setting { config, ..Setting::default() });
+    let id = scene.session.id().to_owned();
+    scene.engine.hold(&id, Some(Code::AgentSuspended));
+    let mut held = dial(&scene, "allowed.test:22");
+    let _ = held.read_to_end(&mut Vec::new());
+    scene.assert_refused(&[Code::AgentSuspended]);
+    assert!(server.accept().is_err());
+    scene.engine.hold(&id, None);
+    let _open = dial(&scene, "allowed.test:22");
+    assert!(comes_true(|| server.accept().is_ok()));
 }
 
 /// A login is heard to its end before anything is dialled, and what is none goes nowhere.
