@@ -443,10 +443,9 @@ impl Broker {
 
 /// What the `sign` and `oauth` of a secret name, and `all` don't have.
 pub fn missing_companions<'a>(metadata: &'a Metadata, all: &[Secret]) -> Vec<&'a SecretPath> {
-    let rule = metadata.egress.as_ref();
-    let signs_with = rule.and_then(|rule| rule.sign.as_ref()?.companion());
-    let client_secret = rule.and_then(|rule| rule.oauth.as_ref()?.client_secret.as_ref());
-    let named = signs_with.into_iter().chain(client_secret);
+    let grant = metadata.egress.as_ref().and_then(|rule| rule.oauth.as_ref());
+    let client_secret = grant.and_then(|grant| grant.client_secret.as_ref());
+    let named = signs_with(metadata).into_iter().chain(client_secret);
     named.filter(|path| all.iter().all(|other| other.path != **path)).collect()
 }
 
@@ -460,7 +459,11 @@ fn missing_for(error: Error, path: &SecretPath, why: &'static str, by: &SecretPa
 
 /// The secret that it takes to sign with this one: an AWS access key's id, a client's certificates.
 fn companion(secret: &Secret) -> Option<&SecretPath> {
-    secret.metadata.egress.as_ref()?.sign.as_ref()?.companion()
+    signs_with(&secret.metadata)
+}
+
+fn signs_with(metadata: &Metadata) -> Option<&SecretPath> {
+    metadata.egress.as_ref()?.sign.as_ref()?.companion()
 }
 
 impl OpenSession {

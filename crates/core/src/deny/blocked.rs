@@ -8,6 +8,9 @@ use super::rule::{Category, Rule, Severity};
 use crate::Code;
 
 const WORDS: &str = include_str!("../../data/deny_words.json");
+/// The rule that stands for what can't be read.
+const UNREADABLE: &str = "KL-UNREADABLE";
+
 /// As much of the command as an answer repeats.
 const SHOWN_CHARS: usize = 2000;
 const GUIDANCE: &str = "Do not try the same by other means. Use the secret by its name in an action, or ask the person.";
@@ -92,7 +95,7 @@ impl Blocked {
     /// What nests too deep, or is too long, to be read is blocked as well: the guard works, and it can be written otherwise.
     pub(super) fn unreadable(text: &str) -> Self {
         let mut blocked = Self {
-            rule_id: "KL-UNREADABLE".to_owned(),
+            rule_id: UNREADABLE.to_owned(),
             reason: "This nests too deep or is too long to be read, so it does not run.".to_owned(),
             ..Self::of(Category::IndirectExecution, text)
         };
@@ -103,7 +106,7 @@ impl Blocked {
 
     /// Whether it was blocked without having been read.
     pub fn is_unread(&self) -> bool {
-        self.detail.is_some() || self.rule_id == "KL-UNREADABLE"
+        self.detail.is_some() || self.rule_id == UNREADABLE
     }
 
     /// The code that goes with it.

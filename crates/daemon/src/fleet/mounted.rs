@@ -24,7 +24,7 @@ use crate::values::Values;
 pub(super) struct Mounted {
     values: MountedValues,
     catalog: RwLock<Arc<Catalog>>,
-    /// The last good value of each file.
+    /// The last good value of each file, of the catalog's secrets alone.
     good: Mutex<HashMap<SecretPath, SecretValue>>,
     /// How often values were taken up.
     taken_up: AtomicU64,
@@ -85,7 +85,7 @@ impl Mounted {
         self.taken_up.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// The value that lies in the file of `path` now; it comes to be in force by no more than that.
+    /// The value that lies in the file of `path` now, which is not in force by that.
     pub(super) async fn read(&self, path: &SecretPath) -> Result<SecretValue, Error> {
         Ok(self.values.read(&self.entry(path)?).await?.value)
     }
@@ -93,17 +93,20 @@ impl Mounted {
     fn entry(&self, path: &SecretPath) -> Result<CatalogEntry, Error> {
         let catalog = self.catalog();
         let entry = catalog.entries.iter().find(|entry| entry.path == *path).cloned();
-        entry.ok_or_else(|| Error::with(Code::SecretNotFound, SafeText::default().and(path)))
+        entry.ok_or_else(|| not_found(path))
     }
+}
+
+fn not_found(path: &SecretPath) -> Error {
+    Error::with(Code::SecretNotFound, SafeText::default().and(path))
 }
 
 impl Values for Mounted {
     fn open<'a>(&'a self, path: &'a SecretPath) -> BoxFuture<'a, Result<SecretValue, Error>> {
         Box::pin(async move {
-            // One that has left the catalog is nobody's.
-            self.entry(path)?;
-            let good = self.good.lock();
-            good.get(path).map(SecretValue::copy_for_cache).ok_or_else(|| Code::Internal.into())
+            // One that has left the catalog has none.
+            let good = self.good.lock().get(path).map(SecretValue::copy_for_cache);
+            good.ok_or_else(|| not_found(path))
         })
     }
 
