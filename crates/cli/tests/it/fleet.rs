@@ -204,6 +204,47 @@ fn a_value_that_goes_bad_leaves_its_last_good_one_and_says_so() {
     wait_until("it is mended", || health(&sidecar)["reload"]["problem"].is_null());
 }
 
+#[test]
+fn a_value_that_could_not_be_read_at_its_change_is_taken_up_without_another() {
+    let mut world = World::empty();
+    let origin = world.origin(ALLOWED);
+    let sidecar = started(&world, &[]);
+    let header = format!("x-key: {}", sidecar.placeholder());
+    let ask = || exits(curl(&sidecar, &["-f", "-H", &header, "https://api.allowed.test/"]));
+    let descriptors = |limit: &str| {
+        let pid = sidecar.process.pid().to_string();
+        let status = Command::new("prlimit").args(["--pid", &pid, limit]).status();
+        assert!(status.unwrap().success());
+    };
+    let fresh = world.another_value();
+    descriptors("--nofile=3:");
+    mount(&world, "v1", &fresh);
+    wait_until("the change is noticed", || log(&world).contains("Not reloaded"));
+    descriptors("--nofile=1024:");
+    wait_until("it is in force", || health(&sidecar)["reload"]["problem"].is_null());
+    assert_eq!(ask(), Some(0));
+    assert_eq!(origin.requests()[0].header("x-key"), Some(fresh));
+}
+
+#[test]
+fn a_value_beside_a_broken_catalog_is_taken_up_by_a_hangup() {
+    let mut world = World::empty();
+    let origin = world.origin(ALLOWED);
+    let sidecar = started(&world, &[]);
+    let header = format!("x-key: {}", sidecar.placeholder());
+    let fresh = world.another_value();
+    write_catalog(&world, &CATALOG.replace("egressTo", "egresTo"));
+    mount(&world, "v1", &fresh);
+    // Before the files are found to have changed, or after: by then the value is in force.
+    sidecar.process.signal(Signal::HUP);
+    wait_until("the fault is noticed", || health(&sidecar)["reload"]["problem"].is_string());
+    wait_until("the value is in force", || reloads(&sidecar) > 0);
+    let asked = exits(curl(&sidecar, &["-f", "-H", &header, "https://api.allowed.test/"]));
+    assert_eq!(asked, Some(0));
+    assert_eq!(origin.requests()[0].header("x-key"), Some(fresh));
+    assert!(health(&sidecar)["reload"]["problem"].as_str().unwrap().contains("egresTo"));
+}
+
 /// As systemd and Kubernetes run it: what a person would read on a terminal is in the log.
 #[test]
 fn what_is_not_as_it_should_be_is_in_the_log_of_a_proxy_that_speaks_json() {

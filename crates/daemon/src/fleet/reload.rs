@@ -3,7 +3,7 @@
 //! All of it is read and checked first; only then does any of it take the place of what is in
 //! force. What can't be used leaves everything as it was, and is told once.
 
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use keyless_core::{Error, SecretPath, SecretValue};
@@ -19,6 +19,9 @@ use crate::{
     notes::{Note, Notes},
     reload::{self, Change, Watcher},
 };
+
+/// After which a value is read again that could not be used.
+const TRYING_AGAIN: Duration = Duration::from_secs(2);
 
 /// How reloading goes, for who looks at a sidecar's health.
 #[derive(Clone, Debug, Default)]
@@ -78,9 +81,12 @@ impl Reloader {
     pub(super) async fn follow(self, mut watcher: Watcher) {
         loop {
             watcher.watch(self.files()).await;
-            match watcher.changed().await {
-                Change::Hangup => self.take_up(&Change::Hangup).await,
-                Change::Files(changed) => self.judge(changed).await,
+            tokio::select! {
+                change = watcher.changed() => match change {
+                    Change::Hangup => self.read_again().await,
+                    Change::Files(changed) => self.judge(changed).await,
+                },
+                () = self.another_try_is_due() => self.try_again().await,
             }
         }
     }
@@ -98,6 +104,35 @@ impl Reloader {
         let config = self.config.load().unwrap_or_default();
         let own = [self.catalog.clone(), self.config.file.clone()].into_iter();
         own.chain(config.egress.files().collect::<Vec<_>>())
+    }
+
+    /// Everything, whether it has changed or not. Where rules are refused, the values that lie there are in force all the same.
+    async fn read_again(&self) {
+        if !self.take_up(&Change::Hangup).await {
+            let mounted = &self.sessions.mounted;
+            let values = mounted.files(&mounted.catalog());
+            self.renew(values.iter().map(|(_, path)| path)).await;
+        }
+    }
+
+    /// Resolves where a value could not be used, after a while; never where all are.
+    async fn another_try_is_due(&self) {
+        if self.state.lock().value_problems.is_empty() {
+            std::future::pending::<()>().await;
+        }
+        tokio::time::sleep(TRYING_AGAIN).await;
+    }
+
+    /// What could not be used for a reason that does not show in the file (no descriptor was free, a mount hung) may be by
+    /// now. What still can't, was told.
+    async fn try_again(&self) {
+        let mounted = &self.sessions.mounted;
+        let paths: Vec<_> = self.state.lock().value_problems.keys().cloned().collect();
+        let mut renewed = Vec::new();
+        for path in &paths {
+            renewed.extend(mounted.read(path).await.ok());
+        }
+        self.put_values_in_force(&renewed);
     }
 
     /// Values are fetched anew by themselves; anything else is read as a whole.
@@ -129,18 +164,23 @@ impl Reloader {
                 }),
             }
         }
+        self.put_values_in_force(&renewed);
+    }
+
+    fn put_values_in_force(&self, renewed: &[SecretValue]) {
         if renewed.is_empty() {
             return;
         }
-        mounted.put_in_force(&renewed);
+        self.sessions.mounted.put_in_force(renewed);
         self.succeeded(|state| {
-            for value in &renewed {
+            for value in renewed {
                 state.value_problems.remove(value.path());
             }
         });
     }
 
-    async fn take_up(&self, change: &Change) {
+    /// Whether all of it is in force now.
+    async fn take_up(&self, change: &Change) -> bool {
         let taken_up = match self.read().await {
             Ok(read) => self.put_in_force(read).await,
             Err(error) => Err(error),
@@ -150,6 +190,7 @@ impl Reloader {
         // What can't be written stops what agents do, not what the operator has said.
         let entry = reload::entry(who, change, &rules, taken_up.as_ref().err());
         let _ = self.sessions.log.append(entry).await;
+        let is_in_force = taken_up.is_ok();
         match taken_up {
             // All values were fetched once, so none has a problem.
             Ok(secrets) => {
@@ -157,6 +198,7 @@ impl Reloader {
             }
             Err(error) => self.failed(&error, |state| state.rules_problem.replace(error.clone())),
         }
+        is_in_force
     }
 
     async fn read(&self) -> Result<Read, Error> {
