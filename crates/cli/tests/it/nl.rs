@@ -744,6 +744,34 @@ fn a_secret_that_is_asked_about_at_each_use_is_so_in_a_rendered_file() {
     allowed(&read);
 }
 
+/// They have seen the one command, and the other would have been done by their word.
+#[test]
+fn a_use_that_is_allowed_once_is_that_of_the_action_that_was_shown() {
+    let world = with_secrets();
+    let served = Served::start(&world);
+    granted(&world, AGENT, &["db/*"]);
+    world.keyless(&["secret", "set", BOXED, "--approve-on-use", "per-call"]).run().ok();
+    let counting = |flag: &str| {
+        let command = format!("wc {flag}");
+        json!({ "type": "inject_stdin", "command": command, "secret_ref": "{{nl:db/PASSWORD}}" })
+    };
+    let mut lines = served.acting(&counting("-l"));
+    wait_until("the one is asked about", || pending(&world).len() == 1);
+    let mut bytes = served.acting(&counting("-c"));
+    wait_until("so is the other", || pending(&world).len() == 2);
+    let asked = pending(&world);
+    let shows = |flag: &str| {
+        let is_it = |one: &&Value| one.to_string().contains(&format!("wc {flag}"));
+        asked.iter().find(is_it).unwrap()["id"].as_str().unwrap()
+    };
+    world.keyless(&["approve", "--once", shows("-l")]).run().ok();
+    let answers: Value = serde_json::from_str(&lines.line()).unwrap();
+    assert_eq!(answers[0]["body"]["status"], "success", "{answers}");
+    world.keyless(&["approve", "--deny", shows("-c")]).run().ok();
+    let answers: Value = serde_json::from_str(&bytes.line()).unwrap();
+    assert_eq!(answers[0]["body"]["status"], "denied", "{answers}");
+}
+
 #[test]
 fn a_file_with_a_value_lives_for_as_long_as_the_operator_says() {
     let world = with_secrets();

@@ -230,7 +230,7 @@ impl ActionSession {
             &self.agent,
             &SessionKey::from_random(**self.key),
             release::Of {
-                kind: order.checked.action().kind(),
+                action: order.checked.action().clone(),
                 action_id: order.action_id.clone(),
                 correlation_id: self.cleaned(&order.correlation_id),
                 asking: order.asking,

@@ -134,9 +134,7 @@ impl Approval<'_> {
 
     /// Names this action with these secrets and no other.
     fn digest(&self) -> String {
-        // The same action without what changes from call to call.
-        let bare = Action { approval_token: None, purpose: None, ..self.action.clone() };
-        let mut hasher = Sha256::new_with_prefix(bare.hash());
+        let mut hasher = Sha256::new_with_prefix(deed_hash(self.action));
         for meant in self.meant {
             hasher.update(b"\n");
             hasher.update(meant.path.as_str());
@@ -148,6 +146,11 @@ impl Approval<'_> {
         }
         HEXLOWER.encode(&hasher.finalize())
     }
+}
+
+/// Names an action by all but what changes from call to call, in hex.
+pub(super) fn deed_hash(action: &Action) -> String {
+    Action { approval_token: None, purpose: None, ..action.clone() }.hash()
 }
 
 /// Whether a person can be shown all of it; [`Code::ApprovalRequired`] when they can't.
@@ -183,7 +186,7 @@ fn beside(kept: &[Kept]) -> String {
 }
 
 /// Everything about it that makes a difference, as the agent wrote it.
-fn what(deed: &Deed) -> String {
+pub(super) fn what(deed: &Deed) -> String {
     match deed {
         Deed::Delegate { delegate_to, delegated_action, delegation_scope } => {
             let (done, token) = (what(&delegated_action.deed), token(delegation_scope));

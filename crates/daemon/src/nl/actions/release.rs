@@ -11,6 +11,7 @@ use keyless_action::{Edition, Entrusted, Release, Released, Standing};
 use keyless_core::{
     ActionType, Allowed, Code, Error, Placeholder, PlaceholderForm, SafeText, SecretPath,
     SessionKey,
+    action::Action,
     approval::RequestId,
     audit::{Agent, Detail, Draft, Outcome, Target},
     grant::PermissionRef,
@@ -22,7 +23,11 @@ use super::Asking;
 use crate::{
     approvals::{UseGate as _, WantedUse, approved_by},
     broker::Broker,
-    nl::{grants::Grants, room::Place},
+    nl::{
+        approve::{deed_hash, what},
+        grants::Grants,
+        room::Place,
+    },
     permits::{PermitLife, permit, uptime},
 };
 
@@ -31,7 +36,7 @@ const EXPOSED: &str = "unsafe_expose: the value itself entered the action";
 
 /// What the values are for.
 pub(super) struct Of {
-    pub(super) kind: ActionType,
+    pub(super) action: Action,
     pub(super) action_id: String,
     pub(super) correlation_id: String,
     pub(super) asking: Asking,
@@ -112,9 +117,11 @@ impl ActionRelease {
             return Ok(None);
         }
         let policy = self.broker.session_values().policy(path).await?;
-        let reason = SafeText::words("for an action of type ").and(self.of.kind.as_str());
-        let session = &self.of.session;
-        let occasion = reason.as_str();
+        let action = &self.of.action;
+        let reason = SafeText::words("for ").and(action.kind().as_str()).and(": ");
+        let reason = reason.as_they_wrote(&what(&action.deed));
+        let (session, occasion) = (&self.of.session, deed_hash(action));
+        let occasion = occasion.as_str();
         let wanted = WantedUse { session, path, policy, reason: &reason, deed: None, occasion };
         let asking = self.broker.requests().pass(wanted);
         match &self.of.place {
@@ -125,7 +132,7 @@ impl ActionRelease {
 
     fn entry(&self, secret: &Entrusted, verdict: Allowed, approval: Option<&RequestId>) -> Draft {
         let path = &secret.path;
-        let is_exposed = secret.rule.is_some() && self.of.kind != ActionType::SdkProxy;
+        let is_exposed = secret.rule.is_some() && self.of.action.kind() != ActionType::SdkProxy;
         Draft {
             secrets_used: vec![path.clone()],
             detail: Detail {
@@ -138,7 +145,7 @@ impl ActionRelease {
             ..Draft::new(
                 Timestamp::now(),
                 Arc::clone(&self.agent),
-                self.of.kind.into(),
+                self.of.action.kind().into(),
                 Outcome::Success,
                 Target::Secrets(vec![path.clone()]),
                 self.of.correlation_id.clone(),
