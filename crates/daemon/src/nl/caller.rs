@@ -63,6 +63,13 @@ impl Presented {
         Self { source_ip: None, credential: None, claim: Some(claim), attestation: None, standing }
     }
 
+    /// Whether the two are agents of which neither speaks for the other: what was begun by the one is not gone on with by
+    /// the other. A session may become an agent whose credential it has.
+    pub(crate) fn is_stranger_to(&self, other: &Self) -> bool {
+        let instance = |of: &Self| of.claim.as_ref().map(|claim| claim.instance_id.clone());
+        self.standing == Standing::Stranger && instance(self) != instance(other)
+    }
+
     /// Who a message is from: what it says, which must be what the connection said, if that said anything.
     pub(crate) fn claim(&self, payload: &Map<String, Value>) -> Result<AgentClaim, NlFault> {
         let said = match payload.get("agent") {

@@ -163,6 +163,10 @@ impl Conversation {
             None => Arc::new(Presented::of_handshake(&shown)?),
         };
         drop(shown);
+        if self.presented.as_ref().is_some_and(|known| known.is_stranger_to(&presented)) {
+            let words = "this connection is another agent's; connect anew to be this one";
+            return Err(NlFault::new(Code::AgentUnknown, SafeText::words(words)));
+        }
         let aid = self.service.handshake(&presented).await?;
         self.presented = Some(presented);
         self.seat.note_known();

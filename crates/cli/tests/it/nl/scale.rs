@@ -26,23 +26,23 @@ const IN_ALL: usize = 1000;
 const AGENTS: usize = 10;
 
 /// An agent's connection to `nl.sock`.
-struct Line {
+pub(super) struct Line {
     stream: BufReader<UnixStream>,
 }
 
 impl Line {
-    fn of(served: &Served<'_>, agent: &Value) -> Self {
+    pub(super) fn of(served: &Served<'_>, agent: &Value) -> Self {
         let socket = served.world.home.keyless_home().join("run/nl.sock");
         let mut line = Self { stream: BufReader::new(UnixStream::connect(socket).unwrap()) };
         assert_eq!(line.ask("handshake", agent)["status"], "authenticated");
         line
     }
 
-    fn act(&mut self, action: &Value) -> Value {
+    pub(super) fn act(&mut self, action: &Value) -> Value {
         self.ask("action_request", &json!({ "action": action }))
     }
 
-    fn ask(&mut self, kind: &str, payload: &Value) -> Value {
+    pub(super) fn ask(&mut self, kind: &str, payload: &Value) -> Value {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let message = json!({
             "nl_version": "1.0", "message_type": kind, "payload": payload,
@@ -135,7 +135,7 @@ struct Remains {
 }
 
 impl Remains {
-    fn of(served: &Served<'_>) -> Self {
+    pub(super) fn of(served: &Served<'_>) -> Self {
         let broker = served.broker.pid();
         let mut files = BTreeSet::new();
         for folder in ["home", "keyless", "run", "tmp", "work"] {

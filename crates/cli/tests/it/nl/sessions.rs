@@ -4,7 +4,7 @@ use std::{fs, os::unix::fs::PermissionsExt as _};
 
 use serde_json::{Value, json};
 
-use super::{AGENT, granted, with_secrets};
+use super::{AGENT, Served, granted, scale::Line, with_secrets};
 use crate::{
     invocation::KEYLESS,
     mcp::unlock,
@@ -175,4 +175,22 @@ fn programs_of_a_session_need_no_credential() {
     let script = format!("printf '%s' '{message}' | {KEYLESS} serve --stdio");
     let text = world.keyless(&["run", "--", "sh", "-c", &script]).without_passphrase().run().ok();
     assert!(text.contains("[REDACTED:db/PASSWORD]"), "{text}");
+}
+
+#[test]
+fn a_connection_that_is_an_agents_does_not_become_anothers() {
+    let world = with_secrets();
+    let served = Served::start(&world);
+    granted(&world, AGENT, &["db/*"]);
+    let (agent, helper) = (&served.agents["agent"], &served.agents["helper"]);
+    let mut line = Line::of(&served, agent);
+    let refused = line.ask("handshake", helper);
+    assert_eq!(refused["error"]["code"], "NL-E100", "{refused}");
+    let words = refused["error"]["message"].as_str().unwrap();
+    assert!(words.contains("another agent's"), "{words}");
+    // It is still who it was, and may show its credential again.
+    let done = line.act(&stdin_of("db/PASSWORD"));
+    assert_eq!(done["result"]["stdout"], "[REDACTED:db/PASSWORD]\n", "{done}");
+    assert_eq!(line.ask("handshake", agent)["status"], "authenticated");
+    Line::of(&served, helper);
 }
