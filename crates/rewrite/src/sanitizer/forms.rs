@@ -119,10 +119,10 @@ fn written(value: &[u8]) -> Vec<Form> {
 /// In the text without white space and what can't be seen: lines joined, colours gone.
 pub(super) fn bare(value: &[u8]) -> Vec<Form> {
     let mut all = written(value);
+    all.extend(punctuated(value));
     for form in &mut all {
         form.text = joined(&form.text);
     }
-    all.extend(punctuated(value));
     all.retain(|form| form.text.len() >= MIN_PART);
     all.extend(parts(&joined(value)));
     all
@@ -276,7 +276,15 @@ fn punctuated(value: &[u8]) -> Vec<Form> {
         [&b"-"[..], b",", b".", b":", b";", b"|", b"\",\"", b"','"]
             .map(|between| spread(value, between)),
     );
+    if value.contains(&b'\'') {
+        all.push(quoted(&quoted(value)));
+    }
     all.into_iter().map(|text| form(text, FoundAs::Plain)).collect()
+}
+
+/// As a shell writes it between single quotes.
+fn quoted(value: &[u8]) -> Vec<u8> {
+    value.split(|byte| *byte == b'\'').collect::<Vec<_>>().join(&b"'\\''"[..])
 }
 
 /// With something between its bytes.

@@ -662,13 +662,8 @@ proptest! {
         after in "[ -~]{0,8}",
     ) {
         prop_assume!(value.trim_ascii_end().len() >= 8);
-        let letters = value.trim_ascii_end().chars().filter(|c| c.is_alphanumeric()).count();
         let sanitizer = Sanitizer::new([value.as_bytes()]);
         for (name, written) in quotings(&value) {
-            // What is quoted twice is found without its quotes alone, where enough is left of it.
-            if name == "bash, twice" && letters < 8 {
-                continue;
-            }
             let text = [before.as_str(), "=", &written, "=", &after].concat();
             let found = sanitizer.find(text.as_bytes());
             let cleaned = redact(text.as_bytes(), &found, |_| "\u{1}".to_owned());
