@@ -115,6 +115,15 @@ fn clone_tree(path: &Path) -> io::Result<OwnedFd> {
     Ok(open_tree(CWD, path, flags)?)
 }
 
+/// Mounts what is at `path` on itself, a link as well: it can't be renamed or removed then.
+fn pin(path: &Path) -> io::Result<()> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_RECURSIVE
+        | OpenTreeFlags::AT_SYMLINK_NOFOLLOW;
+    attach(&open_tree(CWD, path, flags)?, path)
+}
+
 /// Attaches a copy.
 fn attach(tree: &OwnedFd, path: &Path) -> io::Result<()> {
     Ok(move_mount(tree, "", CWD, path, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?)

@@ -160,6 +160,75 @@ fn what_holds_something_hidden_keeps_its_name() {
     }
 }
 
+/// Without them the next jail would not find what is hidden, and the command would put them back.
+#[test]
+fn links_that_lead_to_something_hidden_keep_their_names() {
+    for user in users() {
+        let scene = Scene::script(
+            user,
+            "cd \"$D\"; for link in token home conf/deep tree/now conf tree gone; do \
+             python3 -c 'import os, sys; os.rename(sys.argv[1], \"aside\")' $link 2>/dev/null && echo \"$link moved\"; done; \
+             for link in token home conf/deep tree/now; do rm $link 2>/dev/null && echo \"$link removed\"; ls -d $link; done; \
+             cat token home/store conf/deep tree/v2/key",
+        );
+        let folder = scene.folder("work");
+        for sub in ["real/home", "real/deep", "conf", "keys", "tree/v2"] {
+            fs::create_dir_all(folder.join(sub)).expect("made");
+        }
+        for file in ["real/token", "real/home/store", "real/deep/file", "tree/v2/key"] {
+            fs::write(folder.join(file), SECRET).expect("written");
+        }
+        for (target, link) in [
+            ("real/token", "token"),
+            ("real/home", "home"),
+            ("../real/deep/file", "conf/deep"),
+            ("v2", "tree/now"),
+            ("../tree/now/key", "keys/key"),
+            ("nothing", "gone"),
+        ] {
+            symlink(target, folder.join(link)).expect("linked");
+        }
+        if user == User::Nobody {
+            for path in ["real", "real/home", "conf", "keys", "tree", "tree/v2"] {
+                std::os::unix::fs::chown(folder.join(path), Some(65_534), None).expect("given");
+            }
+        }
+        let hide = ["token", "home/store", "conf/deep", "keys", "gone"];
+        let hide = hide.map(|name| json!(folder.join(name))).to_vec();
+        let scene = scene.with("hide", hide).variable("D", folder.to_str().expect("text"));
+        let text = scene.play().text();
+        assert_eq!(text, "gone moved\ntoken\nhome\nconf/deep\ntree/now\n", "{user:?}");
+    }
+}
+
+/// Whoever owns it opens it again. In a group that the jail does not know even its init can't look into it.
+#[test]
+fn what_is_hidden_in_a_closed_folder_is_hidden_with_it() {
+    if !rustix::process::getuid().is_root() {
+        return;
+    }
+    for user in users() {
+        let scene = Scene::script(
+            user,
+            "cd \"$D\"; for folder in closed linked; do \
+             chmod 755 $folder 2>/dev/null || true; cat $folder/token 2>/dev/null || true; done; ls closed linked",
+        );
+        let folder = scene.folder("work");
+        let owner = (user == User::Nobody).then_some(65_534);
+        for name in ["closed", "linked"] {
+            let closed = folder.join(name);
+            fs::create_dir(&closed).expect("made");
+            fs::write(closed.join("token"), SECRET).expect("written");
+            std::os::unix::fs::chown(&closed, owner, Some(4242)).expect("given");
+            fs::set_permissions(&closed, fs::Permissions::from_mode(0)).expect("closed");
+        }
+        symlink("linked/token", folder.join("link")).expect("linked");
+        let hide = vec![json!(folder.join("closed/token")), json!(folder.join("link"))];
+        let scene = scene.with("hide", hide).variable("D", folder.to_str().expect("text"));
+        assert_eq!(scene.play().text(), "closed:\n\nlinked:\n", "{user:?}");
+    }
+}
+
 #[test]
 fn shown_paths_win() {
     for user in users() {

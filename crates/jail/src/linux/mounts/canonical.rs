@@ -3,19 +3,43 @@
 
 use std::{
     collections::HashMap,
-    fs,
+    ffi::OsString,
+    fs, io,
     path::{Component, Path, PathBuf},
 };
 
 use rustix::io::Errno;
 
+/// As many links as the kernel follows for one path.
+const MOST_LINKS: usize = 40;
+
 /// What is known of paths at one moment. Not to be kept for longer than one look at the host.
 #[derive(Default)]
-pub(super) struct Canonical(HashMap<PathBuf, Option<PathBuf>>);
+pub(super) struct Canonical(HashMap<PathBuf, Found>);
+
+#[derive(Clone)]
+enum Found {
+    At(PathBuf),
+    Missing,
+    /// This process may not look there.
+    Closed,
+}
 
 impl Canonical {
     /// What [`Path::canonicalize`] gives; `None` where it fails.
     pub(super) fn of(&mut self, path: &Path) -> Option<PathBuf> {
+        match self.find(path) {
+            Found::At(path) => Some(path),
+            Found::Missing | Found::Closed => None,
+        }
+    }
+
+    /// Whether a folder on the way, which is there, can't be looked into.
+    pub(super) fn is_closed(&mut self, path: &Path) -> bool {
+        matches!(self.find(path), Found::Closed)
+    }
+
+    fn find(&mut self, path: &Path) -> Found {
         if let Some(known) = self.0.get(path) {
             return known.clone();
         }
@@ -24,19 +48,76 @@ impl Canonical {
         found
     }
 
-    fn look_up(&mut self, path: &Path) -> Option<PathBuf> {
+    fn look_up(&mut self, path: &Path) -> Found {
         let last = path.components().next_back().filter(|_| path.is_absolute());
         let (Some(above), Some(Component::Normal(name))) = (path.parent(), last) else {
-            return path.canonicalize().ok();
+            return found(path.canonicalize());
         };
-        let here = self.of(above)?.join(name);
+        let here = match self.find(above) {
+            Found::At(above) => above.join(name),
+            nowhere => return nowhere,
+        };
         match fs::read_link(&here) {
             // It is there, and no link.
-            Err(error) if Errno::from_io_error(&error) == Some(Errno::INVAL) => Some(here),
-            Err(_) => None,
-            Ok(_) => here.canonicalize().ok(),
+            Err(error) if Errno::from_io_error(&error) == Some(Errno::INVAL) => Found::At(here),
+            Err(error) => found(Err(error)),
+            Ok(_) => found(here.canonicalize()),
         }
     }
+}
+
+fn found(path: io::Result<PathBuf>) -> Found {
+    match path {
+        Ok(path) => Found::At(path),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Found::Closed,
+        Err(_) => Found::Missing,
+    }
+}
+
+/// What is passed on the way to a path.
+#[derive(Default)]
+pub(super) struct Way {
+    /// The links, by paths that have none above them.
+    pub(super) links: Vec<PathBuf>,
+    /// The folder where it ends, as this process may not look into it.
+    pub(super) closed: Option<PathBuf>,
+}
+
+impl Way {
+    /// Goes along an absolute path.
+    pub(super) fn to(path: &Path) -> Self {
+        let mut way = Self::default();
+        let mut here = PathBuf::from("/");
+        let mut ahead = names(path);
+        while let Some(name) = ahead.pop() {
+            if name == "/" || name == ".." {
+                // Above the root is the root.
+                here = here.parent().filter(|_| name == "..").unwrap_or(Path::new("/")).to_owned();
+                continue;
+            }
+            let at = here.join(&name);
+            match fs::read_link(&at) {
+                Ok(target) if way.links.len() < MOST_LINKS => {
+                    way.links.push(at);
+                    ahead.extend(names(&target));
+                }
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                    way.closed = Some(here);
+                    return way;
+                }
+                _ => here = at,
+            }
+        }
+        way
+    }
+}
+
+/// A path's parts, the first one last.
+fn names(path: &Path) -> Vec<OsString> {
+    let parts = path.components().filter(|part| *part != Component::CurDir);
+    let mut names: Vec<OsString> = parts.map(|part| part.as_os_str().to_owned()).collect();
+    names.reverse();
+    names
 }
 
 #[cfg(test)]
@@ -89,6 +170,12 @@ mod tests {
         ] {
             check(at(name));
         }
+        let linked = |name: &str| Way::to(&at(name)).links;
+        assert_eq!(linked("folder/file"), [PathBuf::new(); 0]);
+        assert_eq!(linked("to-folder/file"), [at("to-folder")]);
+        assert_eq!(linked("over-link/up"), ["over-link", "to-folder", "folder/below/up"].map(at));
+        assert_eq!(linked("to-root/proc/./../no-such"), [at("to-root")]);
+        assert_eq!(linked("round").len(), MOST_LINKS);
         for path in ["/", "/..", "", ".", "src", "no-such", "/proc/self/exe", "//proc//self/../1"] {
             check(path.into());
         }

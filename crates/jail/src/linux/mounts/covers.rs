@@ -3,8 +3,9 @@
 //! A hidden directory is covered by an empty one, a hidden file by an empty file (or the emptiest text
 //! that its format allows), a socket by a file, on which `connect` is refused. All read-only. A name that
 //! is a symlink hides what it leads to, a folder what links in it lead to ([`super::links`]), and what is mounted elsewhere as well is
-//! hidden there, too. What can't be reached from here can't be reached by the command,
-//! and is skipped; anything else that fails stops the jail, as a secret would be visible.
+//! hidden there, too. The links on the way keep their names. What can't be reached from here can't be reached by the command,
+//! and is skipped, but for what lies in a folder of the user's own that is closed: it is hidden as a whole. Anything else that
+//! fails stops the jail, as a secret would be visible.
 //!
 //! A limit of the kernel: when a program outside replaces a covered *file* by renaming another over it
 //! (`npm login` in a second terminal), the cover goes with the old file. Folders don't have this.
@@ -20,10 +21,10 @@ use rustix::process::getuid;
 
 use super::aliases::Mounts;
 use super::area::{Area, EMPTY, NOTHING, bind};
-use super::canonical::Canonical;
+use super::canonical::{Canonical, Way};
 use super::hosted::Surroundings;
 use super::links::Links;
-use super::{Kind, attach, clone_tree, mount_point};
+use super::{Kind, attach, clone_tree, mount_point, pin};
 use crate::linux::channel::{During, Failure, Step};
 use crate::linux::orders::Ground;
 
@@ -35,6 +36,8 @@ const KERNEL: &[&str] = &["/proc", "/sys"];
 /// What happens at a path; the map's order has every path after those above it.
 enum Operation {
     Hide(Kind),
+    /// The same of a way out, which may be gone with its program by the time.
+    Block(Kind),
     /// A directory of the jail's own, with this mode.
     Own(u32),
     /// Brought back, from the copy.
@@ -52,13 +55,15 @@ impl Covers {
         let mut known = Canonical::default();
         let show = ground.show.iter().map(Path::new);
         let shown: BTreeSet<PathBuf> = resolved(&mut known, show).collect();
-        let hidden = hidden(ground, &shown, &mut known);
+        let Hidden { paths: hidden, links } = Hidden::find(ground, &shown, &mut known);
         let aliases = aliases(ground, &hidden, surroundings);
         let also = surroundings.ways_out.iter().chain(&aliases).map(PathBuf::as_path);
         let mut wanted = BTreeMap::new();
-        for path in hidden.into_iter().chain(resolved(&mut known, also)) {
+        let blocked = resolved(&mut known, also).map(|path| (path, Operation::Block as fn(_) -> _));
+        let hiding = hidden.iter().map(|path| (path.clone(), Operation::Hide as fn(_) -> _));
+        for (path, operation) in blocked.chain(hiding) {
             match Kind::of(&path) {
-                Ok(kind) => drop(wanted.insert(path, Some(Operation::Hide(kind)))),
+                Ok(kind) => drop(wanted.insert(path, Some(operation(kind)))),
                 // Gone since it was found, as the socket of a program that ends.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => {
@@ -83,22 +88,23 @@ impl Covers {
             }
         }
         if !ground.read_only {
-            covers.pin();
+            covers.pin(&links);
         }
         Ok(covers)
     }
 
-    /// Pins the folders in which something is covered and that the user could rename: only what is a mount itself keeps
-    /// its name.
-    fn pin(&mut self) {
-        let covered =
-            self.0.iter().filter(|(_, operation)| matches!(operation, Operation::Hide(_)));
-        let folders: BTreeSet<&Path> =
-            covered.flat_map(|(path, _)| path.ancestors().skip(1)).collect();
-        let movable = folders.into_iter().filter(|folder| folder.parent().is_some_and(is_ours));
+    /// Pins the folders in which something is covered, and the `links` that lead to it, where the user could rename them:
+    /// only what is a mount itself keeps its name.
+    fn pin(&mut self, links: &BTreeSet<PathBuf>) {
+        let covered = self.0.iter().filter(|(_, done)| matches!(done, Operation::Hide(_)));
+        let links = links.iter().filter(|link| !self.0.contains_key(*link) && !self.is_gone(link));
+        let found = covered.map(|(path, _)| path).chain(links.clone());
+        let folders = found.flat_map(|path| path.ancestors().skip(1));
+        let named: BTreeSet<&Path> = folders.chain(links.map(PathBuf::as_path)).collect();
+        let movable = named.into_iter().filter(|name| name.parent().is_some_and(is_ours));
         let pinned: Vec<PathBuf> = movable.map(Path::to_owned).collect();
-        for folder in pinned {
-            self.0.entry(folder).or_insert(Operation::Pin);
+        for name in pinned {
+            self.0.entry(name).or_insert(Operation::Pin);
         }
     }
 
@@ -120,7 +126,7 @@ impl Covers {
         let mut above = path.ancestors().skip(1);
         match above.find_map(|above| self.0.get(above)) {
             Some(Operation::Show(..)) => false,
-            Some(Operation::Hide(_) | Operation::Own(_)) => true,
+            Some(Operation::Hide(_) | Operation::Block(_) | Operation::Own(_)) => true,
             Some(Operation::Pin) | None => {
                 REPLACED.iter().chain(KERNEL).any(|replaced| path.starts_with(replaced))
             }
@@ -145,14 +151,19 @@ impl Covers {
                 }
                 Operation::Show(..) => continue,
                 Operation::Own(mode) => area.private_directory(*mode)?,
-                Operation::Hide(Kind::File) => stand_in(area, path)?,
-                Operation::Hide(Kind::Directory) if shown.peek().is_none() => NOTHING.into(),
-                Operation::Hide(Kind::Directory) => area.directory(format!("covers/{number}"))?,
+                Operation::Hide(Kind::File) | Operation::Block(Kind::File) => stand_in(area, path)?,
+                Operation::Hide(Kind::Directory) | Operation::Block(Kind::Directory) => {
+                    match shown.peek() {
+                        None => NOTHING.into(),
+                        Some(_) => area.directory(format!("covers/{number}"))?,
+                    }
+                }
             };
             for (below, kind) in shown {
                 mount_point(&source.join(below), kind)?;
             }
-            placed.steps.push((path.clone(), Deed::Cover(source)));
+            let is_fleeting = matches!(operation, Operation::Block(_));
+            placed.steps.push((path.clone(), Deed::Cover { source, is_fleeting }));
         }
         for (path, operation) in operations {
             if let Operation::Show(kind, tree) = operation {
@@ -167,12 +178,15 @@ impl Covers {
 
 /// Whether the user may change what is in a folder, or may give themselves that right.
 fn is_ours(folder: &Path) -> bool {
-    let owned = rustix::fs::stat(folder).is_ok_and(|about| about.st_uid == getuid().as_raw());
-    owned || access(folder, Access::WRITE_OK).is_ok()
+    is_owned(folder) || access(folder, Access::WRITE_OK).is_ok()
+}
+
+fn is_owned(folder: &Path) -> bool {
+    rustix::fs::stat(folder).is_ok_and(|about| about.st_uid == getuid().as_raw())
 }
 
 enum Deed {
-    Cover(PathBuf),
+    Cover { source: PathBuf, is_fleeting: bool },
     Pin,
     Attach(Kind, OwnedFd),
 }
@@ -187,11 +201,13 @@ impl Placed {
     pub(super) fn apply(self) -> Result<(), Failure> {
         for (path, deed) in self.steps {
             match deed {
-                Deed::Cover(source) => bind(&source, &path)
+                Deed::Cover { source, is_fleeting } => bind(&source, &path)
+                    .or_else(|error| match error.kind() {
+                        io::ErrorKind::NotFound if is_fleeting => Ok(()),
+                        _ => Err(error),
+                    })
                     .during(Step::Hide, || format!("cover {}", path.display()))?,
-                Deed::Pin => clone_tree(&path)
-                    .and_then(|tree| attach(&tree, &path))
-                    .during(Step::Hide, || format!("pin {}", path.display()))?,
+                Deed::Pin => pin(&path).during(Step::Hide, || format!("pin {}", path.display()))?,
                 Deed::Attach(kind, tree) => attach_shown(&path, kind, &tree)
                     .during(Step::Hide, || format!("bring {} back", path.display()))?,
             }
@@ -221,13 +237,46 @@ fn shown_below<'a>(
     })
 }
 
-/// What is asked to be hidden, and what links in there lead to; of a folder that is shown nothing is followed.
-fn hidden(ground: &Ground, shown: &BTreeSet<PathBuf>, known: &mut Canonical) -> Vec<PathBuf> {
-    let mut hidden: Vec<PathBuf> = resolved(known, ground.hide.iter().map(Path::new)).collect();
-    let links = Links::new(ground, shown);
-    let linked: Vec<PathBuf> = hidden.iter().flat_map(|folder| links.lead_to(folder)).collect();
-    hidden.extend(linked);
-    hidden
+/// What is asked to be hidden.
+#[derive(Default)]
+struct Hidden {
+    /// Without links: what is named, and what links in there lead to; of a folder that is shown nothing is followed.
+    paths: Vec<PathBuf>,
+    /// The links on the way to all that: without them the next jail would not find it.
+    links: BTreeSet<PathBuf>,
+}
+
+impl Hidden {
+    fn find(ground: &Ground, shown: &BTreeSet<PathBuf>, known: &mut Canonical) -> Self {
+        let mut hidden = Self::default();
+        for path in ground.hide.iter().map(Path::new) {
+            hidden.take(path, known);
+        }
+        let links = Links::new(ground, shown);
+        let linking = hidden.paths.iter().flat_map(|folder| links.in_folder(folder));
+        for link in linking.collect::<Vec<_>>() {
+            hidden.take(&link, known);
+        }
+        hidden
+    }
+
+    fn take(&mut self, path: &Path, known: &mut Canonical) {
+        if let Some(found) = known.of(path) {
+            if found != path {
+                self.links.extend(Way::to(path).links);
+            }
+            // The root itself is never one of them.
+            self.paths.extend(Some(found).filter(|found| found != Path::new("/")));
+        } else if known.is_closed(path) {
+            // Its owner closed it, and opens it again: the command is the same user.
+            let Way { links, closed } = Way::to(path);
+            let closed = closed.filter(|folder| folder.parent().is_some() && is_owned(folder));
+            if let Some(folder) = closed {
+                self.links.extend(links);
+                self.paths.push(folder);
+            }
+        }
+    }
 }
 
 /// Where what is to be hidden, and what leads out, shows under other names. In a jail that sees the system's folders alone,

@@ -8,7 +8,7 @@ use std::{
     collections::{BTreeSet, VecDeque},
     env,
     fs::{self, File, Metadata},
-    io::Read,
+    io::{self, ErrorKind, Read},
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
 };
@@ -41,9 +41,9 @@ impl<'a> Links<'a> {
         Self { ground, shown, home, working_directory: env::current_dir().ok() }
     }
 
-    /// The files and folders outside of `hidden` that links in it lead to; none where it is no folder.
-    pub(super) fn lead_to(&self, hidden: &Path) -> Vec<PathBuf> {
-        let mut found = Vec::new();
+    /// The links in `hidden` that lead to files and folders outside of it; none where it is no folder.
+    pub(super) fn in_folder(&self, hidden: &Path) -> Vec<PathBuf> {
+        let (mut found, mut targets) = (Vec::new(), BTreeSet::new());
         // Where nothing but the system's folders is seen, those that are missing lead to these.
         if self.ground.read_only && hidden.parent() == Some(Path::new("/")) {
             return found;
@@ -61,14 +61,21 @@ impl<'a> Links<'a> {
                 let Ok(kind) = entry.file_type() else { continue };
                 if kind.is_dir() && depth < DEEPEST {
                     folders.push_back((entry.path(), depth + 1));
-                } else if kind.is_symlink()
-                    && let Some((target, about)) = followed(&entry.path(), hidden)
-                    && self.may_go(hidden, &target, &about)
-                {
-                    if about.is_dir() && depth < DEEPEST && !found.contains(&target) {
-                        folders.push_back((target.clone(), depth + 1));
+                } else if kind.is_symlink() {
+                    let link = entry.path();
+                    match followed(&link, hidden) {
+                        Ok(Some((target, about))) if self.may_go(hidden, &target, &about) => {
+                            found.push(link);
+                            if about.is_dir() && depth < DEEPEST && targets.insert(target.clone()) {
+                                folders.push_back((target, depth + 1));
+                            }
+                        }
+                        // Into a folder that is closed, and may be opened again.
+                        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                            found.push(link);
+                        }
+                        _ => {}
                     }
-                    found.push(target);
                 }
             }
         }
@@ -96,10 +103,13 @@ impl<'a> Links<'a> {
 }
 
 /// What a link leads to in the end, if that is outside of the folder.
-fn followed(link: &Path, folder: &Path) -> Option<(PathBuf, Metadata)> {
-    let target = link.canonicalize().ok().filter(|target| !target.starts_with(folder))?;
-    let about = target.metadata().ok()?;
-    Some((target, about))
+fn followed(link: &Path, folder: &Path) -> io::Result<Option<(PathBuf, Metadata)>> {
+    let target = link.canonicalize()?;
+    if target.starts_with(folder) {
+        return Ok(None);
+    }
+    let about = target.metadata()?;
+    Ok(Some((target, about)))
 }
 
 /// Some file systems (of Windows, under WSL) call every file executable.
