@@ -155,7 +155,7 @@ pub use crate::{
         to_the_minute,
     },
     passphrase::{
-        read_passphrase_file, remember_passphrase_file, remembered_passphrase_files,
+        names_of, read_passphrase_file, remember_passphrase_file, remembered_passphrase_files,
         unused_recovery_file,
     },
     places::{

@@ -21,6 +21,9 @@ use crate::{
 /// Longer than any passphrase; guards against a wrong file.
 const MAX_BYTES: usize = 4096;
 
+/// Where a path names what a process has open.
+const DESCRIPTORS: &[&str] = &["/dev/fd", "/dev/stdin", "/proc"];
+
 /// Reads a passphrase file, refused unless it is the caller's own and 0600 or stricter. One
 /// trailing line end is dropped. The checks are made on the opened file, so it can't be swapped.
 pub fn read_passphrase_file(path: &Path) -> Result<Zeroizing<String>, Error> {
@@ -59,9 +62,19 @@ pub fn unused_recovery_file(places: &Places) -> Result<PathBuf, Error> {
 /// the run at hand hides the file in any case.
 pub fn remember_passphrase_file(places: &Places, path: &Path) {
     let known = remembered_passphrase_files(places);
-    for path in absolute_paths([path]).into_iter().filter(|path| !known.contains(path)) {
+    for path in names_of(path).into_iter().filter(|path| !known.contains(path)) {
         let _ = append_path(&places.passphrase_files(), &path);
     }
+}
+
+/// A file's path, absolute, and that of the file itself: a descriptor is another file in another process, and a link may
+/// lead elsewhere tomorrow.
+pub fn names_of(path: &Path) -> Vec<PathBuf> {
+    let mut names = absolute_paths([path]);
+    names.extend(path.canonicalize());
+    names.retain(|path| !DESCRIPTORS.iter().any(|folder| path.starts_with(folder)));
+    names.dedup();
+    names
 }
 
 /// The files that passphrases of this store were read from, as absolute paths.

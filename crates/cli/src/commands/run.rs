@@ -21,6 +21,8 @@ use keyless_daemon::{
     vault::{IndexFile, Manifest, SecretsFile},
 };
 
+use rustix::fs::{Stat, fstat, stat};
+
 use super::{config, have_agreed, open_store, opened_vault, other_version};
 use crate::{
     args::{FactorArgs, RouteArgs, RunArgs},
@@ -183,6 +185,7 @@ async fn open_session(
 ) -> Result<SessionHandle, Error> {
     let routed = !args.routes.connect_to.is_empty() || !args.routes.extra_root.is_empty();
     let factor_file = prompt::factor_file(&args.factor);
+    refuse_if_inherited(factor_file.as_deref())?;
     let manifest = match wanted {
         Wanted::Nothing => None,
         _ => std::env::current_dir().ok().map(|here| manifest_of(&here)).transpose()?.flatten(),
@@ -229,10 +232,26 @@ async fn open_session(
     let broker = Broker::asking_at_least(floor, door, vault, log);
     let inherited = keyless_daemon::inherited();
     let mut hide = hide.to_vec();
-    hide.extend(absolute_paths(factor_file.as_deref()));
+    hide.extend(factor_file.iter().flat_map(|file| keyless_daemon::names_of(file)));
     let manifest = manifest.as_deref();
     keyless_daemon::open_own_session(broker, places, &config, wanted, &inherited, manifest, hide)
         .await
+}
+
+/// The command has the streams of this process: a file that is one of them it could read, whatever is covered.
+fn refuse_if_inherited(factor_file: Option<&Path>) -> Result<(), Error> {
+    let about = |of: rustix::io::Result<Stat>| of.ok().map(|about| (about.st_dev, about.st_ino));
+    let Some(file) = factor_file.and_then(|file| Some((file, about(stat(file))?))) else {
+        return Ok(());
+    };
+    let streams = [rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr()];
+    if !streams.into_iter().any(|stream| about(fstat(stream)) == Some(file.1)) {
+        return Ok(());
+    }
+    let words =
+        SafeText::words("the command would inherit ").as_they_wrote(&file.0.to_string_lossy());
+    let words = words.and(", which opens the store, as its input or output; name the file with ");
+    Err(Error::with(Code::Usage, words.and("--passphrase-file and don't redirect to or from it")))
 }
 
 /// Warns of each secret that was named for the run, or is declared by the project, and has no variable, so the command can't find its placeholder.
@@ -314,7 +333,7 @@ fn why_it_asks(routed: bool) -> &'static str {
 fn own_paths(places: &Places, factor: &FactorArgs, config: &Config) -> Vec<PathBuf> {
     let mut own = keyless_daemon::files_of_all_homes(places);
     own.extend(config.files_with_credentials());
-    own.extend(prompt::factor_file(factor));
+    own.extend(prompt::factor_file(factor).iter().flat_map(|file| keyless_daemon::names_of(file)));
     own.extend(keyless_daemon::remembered_passphrase_files(places));
     own.extend(SecretsFile::named().iter().flat_map(SecretsFile::files));
     absolute_paths(own.iter().map(PathBuf::as_path))

@@ -1,6 +1,11 @@
 //! A jail hides every home of Keyless, not its own run's alone.
 
-use std::{fs, os::unix::fs::symlink, path::Path, process::Command};
+use std::{
+    fs,
+    os::unix::fs::{PermissionsExt as _, symlink},
+    path::Path,
+    process::Command,
+};
 
 use crate::{
     invocation::{Invocation, KEYLESS},
@@ -114,4 +119,31 @@ fn a_home_whose_settings_are_no_files_holds_nobody_up() {
             fs::remove_file(&file).unwrap();
         }
     }
+}
+
+/// The command has the streams of the run, and a descriptor's path names another file in every process.
+#[test]
+fn a_passphrase_that_came_by_a_descriptor_is_no_agents_to_read() {
+    let world = World::with_store();
+    let pass = world.operator_file("another");
+    fs::copy(world.operator_file("passphrase"), &pass).unwrap();
+    fs::set_permissions(&pass, fs::Permissions::from_mode(0o600)).unwrap();
+    let pass = pass.to_str().unwrap();
+    let reads = ["sh", "-c", "cat /proc/self/fd/0"];
+    for (file, streams) in [("/dev/stdin", format!("<{pass}")), (pass, format!("<>{pass} 1>&0"))] {
+        let run = [KEYLESS, "run", "--passphrase-file", file, "--no-secrets", "--"];
+        let line = format!("exec {} {streams}", shell(&[&run[..], &reads].concat()));
+        let told = world.keyless(&[]).without_passphrase().instead(&["sh", "-c", &line]).run();
+        let told = told.exits(2);
+        assert!(told.errors().contains("would inherit"), "{}", told.errors());
+    }
+    // What it was read from is remembered by its name.
+    let run = format!("exec {KEYLESS} run --passphrase-file /proc/self/fd/9 -- true 9<{pass}");
+    world.keyless(&[]).without_passphrase().instead(&["sh", "-c", &run]).run().ok();
+    let seen = world.agent_with(&["--no-secrets"], &["cat", pass]).run();
+    assert_eq!(seen.ok(), "");
+}
+
+fn shell(words: &[&str]) -> String {
+    words.iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" ")
 }
