@@ -24,6 +24,8 @@ pub(crate) struct Fitting {
     pub(crate) streams: [bool; 3],
     /// Where the command begins.
     pub(crate) place: Place,
+    /// Whether it controls the command's session, and programs find it as `/dev/tty`.
+    pub(crate) is_controlling: bool,
 }
 
 /// Whether the command may read its terminal, or stops when it does.
@@ -54,7 +56,9 @@ impl Console {
         unlockpt(&master)?;
         let terminal = ioctl_tiocgptpeer(&master, flags)?;
         setsid()?;
-        ioctl_tiocsctty(&terminal)?;
+        if fitting.is_controlling {
+            ioctl_tiocsctty(&terminal)?;
+        }
         let [input, output, errors] = fitting.streams;
         if input {
             rustix::stdio::dup2_stdin(&terminal)?;

@@ -7,13 +7,14 @@
 
 use std::{
     fs,
+    iter::successors,
     os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
 };
 
 use rustix::{
     fs::{Mode, OFlags},
     io::Errno,
-    process::{Pid, Signal},
+    process::{Pid, Signal, getpgrp, getpid, getppid},
     termios::{
         LocalModes, OptionalActions, OutputModes, Termios, tcgetattr, tcgetwinsize, tcsetattr,
         tcsetwinsize,
@@ -31,6 +32,8 @@ pub(crate) struct Outer {
     terminal: OwnedFd,
     /// Which of input, output and errors it is.
     streams: [bool; 3],
+    /// Whether what is typed may be meant for the command.
+    is_typed_to: bool,
 }
 
 /// The terminal while it is raw and what is typed goes to the command.
@@ -55,14 +58,15 @@ impl Outer {
                 rustix::io::fcntl_dupfd_cloexec(one, 3).ok()?
             }
         };
-        Some(Self { terminal, streams })
+        let is_typed_to = streams[0] || is_own_job();
+        Some(Self { terminal, streams, is_typed_to })
     }
 
     /// What the command's own terminal has to be like.
     pub(crate) fn fitting(&self) -> Fitting {
         let begins_in_front = self.is_whole() && self.is_ours_now();
         let place = if begins_in_front { Place::Foreground } else { Place::Background };
-        Fitting { streams: self.streams, place }
+        Fitting { streams: self.streams, place, is_controlling: self.is_typed_to }
     }
 
     /// Gives the command's terminal the modes that this one has.
@@ -159,6 +163,18 @@ impl AsFd for Outer {
     }
 }
 
+/// Whether this process's group is a job of a shell's that gives it its turns at the terminal. What a script starts is of the
+/// script's own group: in the background or not, it would have what is typed to the script. `&` gives it another input than the
+/// terminal, and so it is told.
+fn is_own_job() -> bool {
+    let group = getpgrp();
+    if group == getpid() {
+        return true;
+    }
+    let mut parents = successors(getppid(), |pid| parent_of(*pid));
+    parent_of(group).is_some() && !parents.any(|parent| parent == group)
+}
+
 /// All that a program says in words of how a terminal shall be.
 pub(crate) fn modes_of(modes: &Termios) -> [u64; 4] {
     [
@@ -179,12 +195,21 @@ pub(crate) struct State {
 pub(crate) fn state_of(pidfd: &OwnedFd) -> Option<State> {
     let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", pidfd.as_raw_fd())).ok()?;
     let pid = info.lines().find_map(|line| line.strip_prefix("Pid:"))?.trim();
+    let [state, _, group] = stat_of(pid.parse().ok()?)?;
+    let group = group.parse().ok().and_then(Pid::from_raw)?;
+    Some(State { group, is_stopped: state.starts_with('T') })
+}
+
+fn parent_of(pid: Pid) -> Option<Pid> {
+    let [_, parent, _] = stat_of(pid.as_raw_pid())?;
+    parent.parse().ok().and_then(Pid::from_raw)
+}
+
+/// A process's state, its parent and its group.
+fn stat_of(pid: i32) -> Option<[String; 3]> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name before it is in parentheses and may hold anything.
     let (_, about) = stat.rsplit_once(") ")?;
-    let mut fields = about.split(' ');
-    let is_stopped = fields.next()?.starts_with('T');
-    // Behind the parent.
-    let group = fields.nth(1)?.parse().ok().and_then(Pid::from_raw)?;
-    Some(State { group, is_stopped })
+    let fields: Vec<String> = about.split(' ').take(3).map(ToOwned::to_owned).collect();
+    fields.try_into().ok()
 }

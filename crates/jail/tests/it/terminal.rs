@@ -256,6 +256,47 @@ fn nothing_that_is_typed_past_a_job_reaches_it() {
     terminal.status();
 }
 
+/// Takes what is typed, key by key, wherever it is.
+const LISTENER: &str = r#"
+import os, signal, tty
+for deaf in (signal.SIGHUP, signal.SIGINT, signal.SIGTSTP):
+    signal.signal(deaf, signal.SIG_IGN)
+terminal = os.open("/dev/tty", os.O_RDWR)
+tty.setraw(terminal)
+with open(os.environ["LOOT"], "ab", buffering=0) as loot:
+    while True:
+        loot.write(os.read(terminal, 100))
+"#;
+
+/// All that a script starts is in the foreground with it, what it does not wait for as well.
+#[test]
+fn what_a_script_asks_is_not_heard_by_its_jobs() {
+    if !which("script") {
+        return;
+    }
+    for streams in ["", ">/dev/null 2>&1"] {
+        let job = Scene::new(&["/usr/bin/python3", "-uc", LISTENER]);
+        let folder = job.folder("loot");
+        let (loot, script) = (folder.join("all"), folder.join("script"));
+        let job = job.variable("LOOT", loot.to_str().expect("text"));
+        let quoted = |word: &String| format!("'{}'", word.replace('\'', "'\\''"));
+        let line = job.command_line().iter().map(quoted).collect::<Vec<_>>().join(" ");
+        let asks = "sleep 1; stty -a | grep -c '[^-]icanon.*[^-]echo '; read -p 'word? ' word; echo \"got $word.\"";
+        std::fs::write(&script, format!("{line} {streams} &\n{asks}; kill $!\n")).expect("written");
+        let mut terminal = shell_outside();
+        terminal.types(&format!("bash {}\n", script.display()));
+        terminal.shows("\n1\r\n");
+        terminal.shows("word? ");
+        std::thread::sleep(Duration::from_millis(400));
+        terminal.types("passphrase\n");
+        terminal.shows("got passphrase.");
+        terminal.shows("out> ");
+        assert_eq!(std::fs::read_to_string(&loot).unwrap_or_default(), "", "{streams}");
+        terminal.types("exit\n");
+        terminal.status();
+    }
+}
+
 #[test]
 fn a_job_in_the_background_is_let_read_in_the_foreground() {
     if !which("script") {
