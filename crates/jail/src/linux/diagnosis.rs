@@ -61,6 +61,7 @@ pub(crate) fn diagnose(
         Step::Proc if number == libc::EPERM => NO_PROC,
         Step::Mounts if number == libc::ENOSYS => OLD_KERNEL,
         Step::SystemCalls => NO_SECCOMP,
+        Step::Hide if number == libc::ENOSPC => TOO_MANY_SOCKETS,
         _ if matches!(number, libc::EPERM | libc::EACCES) => apparmor(machine)?,
         _ => return None,
     };
@@ -138,6 +139,10 @@ const NO_SECCOMP: Words = (
     "this kernel has no system call filters (CONFIG_SECCOMP_FILTER)",
     "use a kernel that has them, or --no-jail",
 );
+const TOO_MANY_SOCKETS: Words = (
+    "more sockets lie in /tmp, /var/tmp and the home than can be covered: a jail has fs.mount-max mounts",
+    "find /tmp /var/tmp ~ -maxdepth 1 -type s shows them; remove those that no program uses any more",
+);
 const OLD_KERNEL: Words =
     ("this kernel is older than Linux 5.12", "use a newer kernel, or --no-jail");
 
@@ -196,6 +201,7 @@ mod tests {
         );
         check(Step::PacketFilter, libc::EOPNOTSUPP, Machine::default(), Some("nft_redir"));
         check(Step::Proc, libc::EPERM, Machine::default(), Some("systempaths"));
+        check(Step::Hide, libc::ENOSPC, Machine::default(), Some("remove those"));
         check(Step::Hide, libc::EIO, Machine::default(), None);
     }
 }

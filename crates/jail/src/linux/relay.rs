@@ -31,7 +31,7 @@ use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     io::Errno,
     process::{Signal, kill_current_process_group, kill_process_group},
-    termios::{Termios, tcgetattr, tcgetpgrp},
+    termios::{LocalModes, SpecialCodeIndex, Termios, tcgetattr, tcgetpgrp},
 };
 use signal_hook::{
     SigId,
@@ -43,7 +43,7 @@ use signal_hook::{
 use crate::linux::{
     channel::{self, Order, Report},
     console::{Fitting, Place},
-    sys,
+    sys::{self, Heeding},
     terminal::{Held, Outer, modes_of, state_of},
 };
 
@@ -94,6 +94,7 @@ impl Terminals {
             is_ours: false,
             was_asked: false,
             unread_since: None,
+            last_key: None,
             typed: Passage::default(),
             said: Passage::default(),
             is_hung_up: false,
@@ -101,6 +102,10 @@ impl Terminals {
         };
         let report = relay.run();
         relay.pass_the_rest(usize::MAX);
+        relay.let_go();
+        if let Some(Report::Signalled(signal)) = report {
+            relay.tell_group(signal);
+        }
         report
     }
 
@@ -132,6 +137,8 @@ struct Relay<'a> {
     was_asked: bool,
     /// Since when a line waits there that nobody has read.
     unread_since: Option<Instant>,
+    /// The signal that the last key stood for which stood for one.
+    last_key: Option<Signal>,
     typed: Passage,
     said: Passage,
     /// Whether the operator's terminal is gone.
@@ -296,8 +303,31 @@ impl Relay<'_> {
         if self.held.is_some() && outer.contains(PollFlags::IN) && self.typed.is_empty() {
             // An end, or a failure, is one that the next look tells more of.
             let _ = self.typed.fill(|bytes| terminals.outer.read(bytes));
+            self.note_key();
         }
         self.typed.empty(|bytes| rustix::io::write(&terminals.master, bytes));
+    }
+
+    fn note_key(&mut self) {
+        let Ok(modes) = tcgetattr(&self.terminals.master) else { return };
+        if !modes.local_modes.contains(LocalModes::ISIG) {
+            return;
+        }
+        let keys =
+            [(SpecialCodeIndex::VINTR, Signal::INT), (SpecialCodeIndex::VQUIT, Signal::QUIT)];
+        for byte in self.typed.waiting() {
+            let meant = keys.iter().find(|(key, _)| modes.special_codes[*key] == *byte);
+            self.last_key = meant.map(|(_, signal)| *signal).or(self.last_key);
+        }
+    }
+
+    /// What a key ended: it is for the whole job, of which the command's terminal knows nothing. A script goes on behind a
+    /// command that was interrupted, unless it hears of that itself.
+    fn tell_group(&self, signal: i32) {
+        let Some(key) = self.last_key.filter(|key| key.as_raw() == signal && self.is_ours) else {
+            return;
+        };
+        sys::while_heeding(key, Heeding::Ignored, || kill_current_process_group(key).ok());
     }
 
     /// Reads what the command said.
@@ -533,7 +563,7 @@ impl News {
     /// Stops this process's group, this process with all its threads; returns once it is continued. Gives whether it was
     /// stopped: the kernel does not do that to a group that nobody would continue.
     fn stop_group(&self, signal: Signal) -> bool {
-        sys::with_default_action(signal, || {
+        sys::while_heeding(signal, Heeding::Default, || {
             self.take();
             let _ = kill_current_process_group(signal);
             // Another thread may have taken it, and this one go on for a moment.

@@ -310,13 +310,24 @@ pub(crate) fn child_events() -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Runs `work` while `signal` does to this process what it does by default.
-pub(crate) fn with_default_action<T>(signal: Signal, work: impl FnOnce() -> T) -> T {
+/// What a signal does to this process.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Heeding {
+    Default,
+    Ignored,
+}
+
+/// Runs `work` while `signal` does that.
+pub(crate) fn while_heeding<T>(signal: Signal, heeding: Heeding, work: impl FnOnce() -> T) -> T {
     // SAFETY: zeros are a `sigaction` that asks for the default action, with an empty mask and no flags.
-    let default: libc::sigaction = unsafe { std::mem::zeroed() };
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = match heeding {
+        Heeding::Default => libc::SIG_DFL,
+        Heeding::Ignored => libc::SIG_IGN,
+    };
     let mut before = MaybeUninit::uninit();
-    // SAFETY: `default` is initialised; `before` is filled unless the call fails.
-    let set = unsafe { libc::sigaction(signal.as_raw(), &raw const default, before.as_mut_ptr()) };
+    // SAFETY: `action` is initialised; `before` is filled unless the call fails.
+    let set = unsafe { libc::sigaction(signal.as_raw(), &raw const action, before.as_mut_ptr()) };
     let result = work();
     if set == 0 {
         // SAFETY: `before` was filled above with what stood there before, whose handler lives as long as the process.

@@ -220,7 +220,7 @@ fn what_is_hidden_in_a_closed_folder_is_hidden_with_it() {
             fs::create_dir(&closed).expect("made");
             fs::write(closed.join("token"), SECRET).expect("written");
             std::os::unix::fs::chown(&closed, owner, Some(4242)).expect("given");
-            fs::set_permissions(&closed, fs::Permissions::from_mode(0)).expect("closed");
+            fs::set_permissions(&closed, fs::Permissions::from_mode(0o000)).expect("closed");
         }
         symlink("linked/token", folder.join("link")).expect("linked");
         let hide = vec![json!(folder.join("closed/token")), json!(folder.join("link"))];

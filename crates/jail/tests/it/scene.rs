@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
@@ -107,7 +108,8 @@ pub(crate) struct Outcome(Output);
 
 impl Outcome {
     pub(crate) fn status(&self) -> i32 {
-        self.0.status.code().unwrap_or(-1)
+        let ended = self.0.status;
+        ended.code().or_else(|| Some(128 + ended.signal()?)).unwrap_or(-1)
     }
 
     pub(crate) fn errors(&self) -> String {

@@ -256,6 +256,39 @@ fn nothing_that_is_typed_past_a_job_reaches_it() {
     terminal.status();
 }
 
+/// As it does behind a command that has no terminal of its own.
+#[test]
+fn a_script_is_interrupted_with_its_command() {
+    if !which("script") {
+        return;
+    }
+    let ends = Scene::new(&["/usr/bin/python3", "-uc", "import time; print('up'); time.sleep(60)"]);
+    let heeds = "import signal, time; signal.signal(signal.SIGINT, lambda *_: exit(3)); print('up'); time.sleep(60)";
+    let heeds = Scene::new(&["/usr/bin/python3", "-uc", heeds]);
+    for (job, shell, then) in [
+        (&ends, "bash", "\n$?=130."),
+        (&ends, "dash", "\n$?=130."),
+        (&heeds, "bash", "went on 3\r\n"),
+    ] {
+        let script = job.folder("work").join("script");
+        let quoted = |word: &String| format!("'{}'", word.replace('\'', "'\\''"));
+        let line = job.command_line().iter().map(quoted).collect::<Vec<_>>().join(" ");
+        std::fs::write(&script, format!("{line}\necho \"went\" on $?\n")).expect("written");
+        let mut terminal = shell_outside();
+        terminal.types(&format!("{shell} {}\n", script.display()));
+        terminal.shows("up\r\n");
+        terminal.types("\x03");
+        if then.contains('$') {
+            // Of a line that was interrupted a shell does not do the rest.
+            terminal.shows("out> ");
+            terminal.types("echo '$?'=$?.\n");
+        }
+        terminal.shows(then);
+        terminal.types("exit\n");
+        terminal.status();
+    }
+}
+
 /// Takes what is typed, key by key, wherever it is.
 const LISTENER: &str = r#"
 import os, signal, tty
@@ -404,7 +437,7 @@ fn the_terminal_is_not_taken_from_another_users_shell() {
     terminal.types("bg\n");
     terminal.shows("continued\r\n");
     // The shell reads while it ends; one that waits for it would take the terminal back.
-    terminal.types("kill -INT %1\n");
+    terminal.types("kill %1\n");
     terminal.shows("out> ");
     std::thread::sleep(Duration::from_millis(500));
     terminal.types("echo $((6 * 7)).\n");

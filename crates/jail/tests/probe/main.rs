@@ -170,7 +170,10 @@ fn wait_a_little() {
 fn exit_code(exit: Exit) -> ExitCode {
     let code = match exit {
         Exit::Code(code) => code,
-        Exit::Signal(signal) => 128 + signal,
+        Exit::Signal(signal) => {
+            let _ = signal_hook::low_level::emulate_default_handler(signal);
+            128 + signal
+        }
     };
     ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))
 }

@@ -15,6 +15,10 @@ use rustix::process::getuid;
 
 use crate::linux::orders::Ground;
 
+/// Each socket that is covered is a mount, of which there can't be any number: whoever left thousands would keep every jail
+/// from being made.
+const MOST_IN_FOLDER: usize = 256;
+
 /// Read by the init, before it changes what it sees of the host's files.
 pub(crate) struct Surroundings {
     /// To be covered like hidden paths.
@@ -177,6 +181,7 @@ pub(super) fn unescape(path: &str) -> String {
     path.replace("\\040", " ").replace("\\011", "\t").replace("\\012", "\n").replace("\\134", "\\")
 }
 
+/// Finds the sockets in a folder, and as deep below it. A folder below that is full of them counts as one.
 fn find_sockets(folder: &Path, depth: u8, found: &mut Vec<PathBuf>) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     for entry in entries.flatten() {
@@ -184,7 +189,12 @@ fn find_sockets(folder: &Path, depth: u8, found: &mut Vec<PathBuf>) {
         if kind.is_socket() {
             found.push(entry.path());
         } else if kind.is_dir() && depth > 1 {
+            let before = found.len();
             find_sockets(&entry.path(), depth - 1, found);
+            if found.len() - before > MOST_IN_FOLDER {
+                found.truncate(before);
+                found.push(entry.path());
+            }
         }
     }
 }
@@ -202,6 +212,22 @@ mod tests {
         let line = |at: &Path| format!("30 22 0:25 /x {} rw - tmpfs tmpfs rw\n", at.display());
         let mounts = [line(&socket), line(&file), line(Path::new("/gone"))].concat();
         assert_eq!(mounted_sockets(&mounts).collect::<Vec<_>>(), [socket]);
+    }
+
+    #[test]
+    fn a_folder_full_of_sockets_counts_as_one() {
+        let top = tempfile::tempdir().unwrap();
+        let full = top.path().join("full");
+        fs::create_dir(&full).unwrap();
+        for number in 0..=MOST_IN_FOLDER {
+            std::os::unix::net::UnixListener::bind(full.join(number.to_string())).unwrap();
+        }
+        let one = top.path().join("one");
+        std::os::unix::net::UnixListener::bind(&one).unwrap();
+        let mut found = Vec::new();
+        find_sockets(top.path(), 2, &mut found);
+        found.sort();
+        assert_eq!(found, [full, one]);
     }
 
     #[test]
