@@ -215,6 +215,32 @@ finish(code=3)
     assert_eq!(loot, "");
 }
 
+/// With `stty tostop`. Whoever is stopped within a write is stopped anew by every signal that continues it.
+#[test]
+fn a_job_that_is_stopped_for_writing_ends_when_it_is_told() {
+    let world = World::empty();
+    let shell = world.keyless(&[]).env("TERM", "dumb").env("KEYLESS_BINARY", KEYLESS);
+    at_a_terminal(
+        &world,
+        shell.instead(&["bash", "--norc", "--noprofile", "-i"]),
+        r#"
+say('PS1="rea""dy> "; stty tostop\n'); expect('ready> ')
+say('"$KEYLESS_BINARY" run --no-secrets -- sh -c "while sleep 0.1; do echo w; done" &\n'); expect('ready> ')
+stopped = False
+while not stopped:
+    pause(); say('jobs\n'); expect('ready> ')
+    say('jobs -s | grep -c Stopp''ed; echo co""unted\n')
+    read(1); stopped = b'1\r\n' in unread; expect('counted'); expect('ready> ')
+say('kill %1\n')
+for look in range(20):
+    pause(); say('jobs\n'); read(1)
+    if b'Terminated' in unread: break
+expect('Terminated')
+say('exit 3\n'); finish(code=3)
+"#,
+    );
+}
+
 /// Of one signal a terminal gives to all that stands in a pipeline, and to a command that has not been given the terminal.
 #[test]
 fn ctrl_c_ends_a_pipeline_and_a_size_reaches_it() {

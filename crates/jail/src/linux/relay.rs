@@ -24,6 +24,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
+    thread,
     time::{Duration, Instant},
 };
 
@@ -54,6 +55,8 @@ const LOOKED_AFTER: Duration = Duration::from_millis(250);
 const UNREAD: Duration = Duration::from_millis(300);
 /// A group that is stopped at all is so within this.
 const STOPS_WITHIN: Duration = Duration::from_millis(200);
+/// What was sent to a process that was stopped is heard within this, once it goes on.
+const HEARD_WITHIN: Duration = Duration::from_millis(20);
 /// What a command said before it was stopped; what it goes on to say meanwhile does not hold the stop up.
 const LAST_WORDS: usize = 256 << 10;
 
@@ -66,6 +69,8 @@ pub(crate) struct Terminals {
     master: OwnedFd,
     /// Whether the command has its terminal.
     is_in_front: AtomicBool,
+    /// Whether the command was told to end, and nothing stops on its account any more.
+    is_ending: AtomicBool,
 }
 
 impl Terminals {
@@ -79,7 +84,8 @@ impl Terminals {
             outer.lend_modes(&master);
         }
         let news = News::listen()?;
-        Ok(Self { outer, news, master, is_in_front: AtomicBool::new(is_in_front) })
+        let (is_in_front, is_ending) = (AtomicBool::new(is_in_front), AtomicBool::default());
+        Ok(Self { outer, news, master, is_in_front, is_ending })
     }
 
     /// Passes on until the command has ended, and gives the report of it; `None` where the init is gone.
@@ -107,6 +113,13 @@ impl Terminals {
             relay.tell_group(signal);
         }
         report
+    }
+
+    /// The command was sent a signal.
+    pub(crate) fn note(&self, signal: i32) {
+        if [libc::SIGHUP, libc::SIGTERM].contains(&signal) {
+            self.is_ending.store(true, Ordering::Relaxed);
+        }
     }
 
     /// What the terminal said to the caller's process group it would have said to the command's.
@@ -296,6 +309,7 @@ impl Relay<'_> {
         {
             self.listen();
         }
+        self.stop_as_writer();
         if self.is_hung_up {
             self.said.clear();
         }
@@ -306,6 +320,24 @@ impl Relay<'_> {
             self.note_key();
         }
         self.typed.empty(|bytes| rustix::io::write(&terminals.master, bytes));
+    }
+
+    /// Stops as any program that writes in the background, where the terminal wants it; goes on once it may write.
+    fn stop_as_writer(&mut self) {
+        let is_let = |relay: &Self| {
+            relay.is_hung_up
+                || relay.terminals.is_ending.load(Ordering::Relaxed)
+                || !relay.outer().stops_writers()
+        };
+        while !self.said.is_empty() && !is_let(self) {
+            if !self.news().stop_group(Signal::TTOU) {
+                // Nobody would continue it: what it says is lost, as the kernel would have it.
+                self.said.clear();
+            }
+            // A signal that came meanwhile is another thread's to hear.
+            thread::sleep(HEARD_WITHIN);
+            self.come_back();
+        }
     }
 
     fn note_key(&mut self) {
@@ -346,6 +378,7 @@ impl Relay<'_> {
         let terminals = self.terminals;
         let mut passed = 0;
         loop {
+            self.stop_as_writer();
             while !self.said.is_empty() && !self.is_hung_up {
                 if !self.said.empty(|bytes| terminals.outer.write(bytes)) {
                     let mut room = [PollFd::new(&terminals.outer, PollFlags::OUT)];

@@ -48,6 +48,9 @@ impl JailProcess {
 
     /// Sends a signal to the command (not to its children), as `kill` would. Does nothing once it ended.
     pub fn signal(&self, signal: i32) {
+        if let Some(terminals) = &self.terminals {
+            terminals.note(signal);
+        }
         let _ = sys::signal_pidfd(&self.command, signal);
     }
 

@@ -151,9 +151,17 @@ impl Outer {
         sys::with_signal_blocked(Signal::TTIN, || rustix::io::read(&self.terminal, bytes))
     }
 
-    /// Writes as any program does, which may be stopped for it in the background (`stty tostop`).
+    /// Whether a program in the background is stopped for writing there now (`stty tostop`).
+    pub(crate) fn stops_writers(&self) -> bool {
+        !self.is_ours_now()
+            && tcgetattr(&self.terminal)
+                .is_ok_and(|modes| modes.local_modes.contains(LocalModes::TOSTOP))
+    }
+
+    /// Writes, wherever the caller is. Who is stopped within a write can't do what it was told meanwhile: each time it is
+    /// continued, it is stopped again.
     pub(crate) fn write(&self, bytes: &[u8]) -> rustix::io::Result<usize> {
-        rustix::io::write(&self.terminal, bytes)
+        sys::with_signal_blocked(Signal::TTOU, || rustix::io::write(&self.terminal, bytes))
     }
 }
 
