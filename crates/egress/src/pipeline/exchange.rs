@@ -4,6 +4,7 @@ use std::{
     error::Error as StdError,
     io::{self, ErrorKind},
     iter::successors,
+    mem,
     pin::pin,
     sync::Arc,
     time::Duration,
@@ -27,7 +28,7 @@ use super::{
     interim::{self, Line},
     renewal::Again,
     seal::{self, Sealed, Sealing},
-    upload::{Progress, Upload},
+    upload::{Progress, Upload, has_use_for_body},
 };
 use crate::{
     account::Account,
@@ -307,7 +308,7 @@ fn spare(request: &Request<OutgoingBody>) -> Option<Request<OutgoingBody>> {
 
 /// Puts target, `Host` and version into the form that the upstream's version has. The path and
 /// query stay as they are, to the byte.
-fn fit<B>(
+fn fit<B: Body>(
     request: &mut Request<B>,
     upstream: Version,
     scheme: Scheme,
@@ -318,7 +319,7 @@ fn fit<B>(
     let path = path.unwrap_or_else(|| PathAndQuery::from_static("/"));
     let mut target = http::uri::Parts::default();
     target.path_and_query = Some(path);
-    *request.version_mut() = upstream;
+    let client = mem::replace(request.version_mut(), upstream);
     if upstream == Version::HTTP_2 {
         target.scheme = Some(match scheme {
             Scheme::Http => UriScheme::HTTP,
@@ -328,9 +329,21 @@ fn fit<B>(
         request.headers_mut().remove(header::HOST);
     } else {
         ensure_host(request.headers_mut(), authority, scheme)?;
+        if client == Version::HTTP_2 {
+            say_that_nothing_follows(request);
+        }
     }
     *request.uri_mut() = Uri::from_parts(target).map_err(internal)?;
     Ok(())
+}
+
+/// HTTP/2 says by the end of a stream that there is no body; to a POST without a length over HTTP/1.1 some servers answer
+/// 411 (RFC 9110, section 8.6).
+fn say_that_nothing_follows<B: Body>(request: &mut Request<B>) {
+    if has_use_for_body(request.method()) && request.body().is_end_stream() {
+        let nothing = HeaderValue::from_static("0");
+        request.headers_mut().entry(header::CONTENT_LENGTH).or_insert(nothing);
+    }
 }
 
 /// Over HTTP/1.1 hyper leaves a GET's body away unless the head says that there is one.

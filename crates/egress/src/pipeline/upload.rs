@@ -130,7 +130,7 @@ impl Progress {
 }
 
 /// Where a body has a meaning; with others, servers seldom look whether there is one (RFC 9110, section 9.3).
-fn has_use_for_body(method: &Method) -> bool {
+pub(super) fn has_use_for_body(method: &Method) -> bool {
     matches!(*method, Method::PATCH | Method::POST | Method::PUT)
 }
 

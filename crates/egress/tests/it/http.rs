@@ -72,6 +72,30 @@ fn a_get_keeps_its_body_of_no_declared_length() {
     assert_eq!((request.body.as_slice(), request.complete), (&b"find"[..], true));
 }
 
+/// Over HTTP/2 the end of its stream says that there is none; over HTTP/1.1 some servers answer 411 without a length.
+#[test]
+fn a_post_without_a_body_says_so() {
+    for (alpn, client, method, said) in [
+        (Alpn::Http1, "--http2", "POST", Some("0")),
+        (Alpn::Http1, "--http2", "PUT", Some("0")),
+        (Alpn::Http1, "--http2", "PATCH", Some("0")),
+        (Alpn::Http1, "--http2", "GET", None),
+        (Alpn::Http1, "--http2", "DELETE", None),
+        // As it came.
+        (Alpn::Http1, "--http1.1", "POST", None),
+        (Alpn::Http2, "--http1.1", "POST", Some("0")),
+        (Alpn::Http2, "--http1.1", "GET", None),
+    ] {
+        let scene = scene_speaking(alpn);
+        let answer = scene.curl(&[client, "-X", method, "https://allowed.test/"]);
+        assert_eq!(answer.status, 200, "{}", answer.head);
+        let request = scene.allowed.requests().pop().unwrap();
+        let length = request.header("content-length");
+        assert_eq!(length.as_deref(), said, "{client} {method} to {alpn:?}");
+        assert_eq!(request.header("transfer-encoding"), None, "{client} {method} to {alpn:?}");
+    }
+}
+
 #[test]
 fn names_keep_their_case_and_order() {
     let scene = scene_speaking(Alpn::Http1);
