@@ -329,6 +329,7 @@ fn fit<B: Body>(
         request.headers_mut().remove(header::HOST);
     } else {
         ensure_host(request.headers_mut(), authority, scheme)?;
+        hop::name_te(request.headers_mut());
         if client == Version::HTTP_2 {
             say_that_nothing_follows(request);
         }

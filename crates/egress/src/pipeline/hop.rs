@@ -1,7 +1,7 @@
 //! Fields that belong to one connection and not to the message.
 //!
 //! The order and case of all other fields stay as they were. `Proxy-Authorization` never goes
-//! upstream; `TE: trailers` does, for gRPC; `Alt-Svc` never comes back, since it would invite the
+//! upstream; that trailers are welcome is said anew, for gRPC; `Alt-Svc` never comes back, since it would invite the
 //! client past the proxy. Source: reference/egress.md (c) 9, 18, 19 and 22.
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Version, header};
@@ -11,6 +11,8 @@ use crate::{http2::is_of_http1, refusal::REFUSED};
 
 const PROXY_INFO: HeaderName = HeaderName::from_static("proxy-authentication-info");
 const HTTP2_SETTINGS: HeaderName = HeaderName::from_static("http2-settings");
+
+const TRAILERS: HeaderValue = HeaderValue::from_static("trailers");
 
 /// Fields that `Connection` may not take away: dropping them would change what is asked.
 const ESSENTIAL: [HeaderName; 8] = [
@@ -40,7 +42,9 @@ const OF_HEADS: [HeaderName; 10] = [
 
 /// Takes the connection's own fields out of a request.
 pub(super) fn strip_request(headers: &mut HeaderMap, client: Version) {
-    let trailers = values(headers, &header::TE).any(|te| te.eq_ignore_ascii_case("trailers"));
+    // HTTP/1.0 has no trailers to get.
+    let trailers = client != Version::HTTP_10
+        && values(headers, &header::TE).any(|te| te.eq_ignore_ascii_case("trailers"));
     let named = named_by_connection(headers);
     retain(headers, |name| {
         !named.contains(name)
@@ -50,10 +54,18 @@ pub(super) fn strip_request(headers: &mut HeaderMap, client: Version) {
             && *name != HTTP2_SETTINGS
     });
     if trailers {
-        headers.insert(header::TE, HeaderValue::from_static("trailers"));
+        headers.insert(header::TE, TRAILERS);
     }
     if client == Version::HTTP_2 {
         join_cookies(headers);
+    }
+}
+
+/// Over HTTP/1.1 `TE` is about one connection, and says so: a server may take no notice of it otherwise (RFC 9110, section
+/// 10.1.4).
+pub(super) fn name_te(headers: &mut HeaderMap) {
+    if headers.contains_key(header::TE) {
+        headers.insert(header::CONNECTION, HeaderValue::from_static("te"));
     }
 }
 
@@ -187,6 +199,8 @@ mod tests {
         strip_request(&mut headers, Version::HTTP_11);
         assert_eq!(names(&headers), ["a", "authorization", "z", "te"]);
         assert_eq!(headers["te"], "trailers");
+        strip_request(&mut headers, Version::HTTP_10);
+        assert_eq!(names(&headers), ["a", "authorization", "z"], "it gets none");
     }
 
     #[test]

@@ -72,7 +72,9 @@ impl<B: Body<Data = Bytes>> Upload<B> {
         let (mut parts, inner) = request.into_parts();
         let is_usual = has_use_for_body(&parts.method);
         if !is_usual {
+            // In one word: some servers look for no other beside it.
             parts.headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+            parts.headers.remove(header::TE);
         }
         let stage = if waits(&parts.headers) { Stage::Awaited } else { Stage::UnderWay };
         let shared = Arc::new(Mutex::new(Shared { stage, waker: None }));
@@ -205,6 +207,9 @@ mod tests {
             Full::from("body").map_err(|never: Infallible| -> BoxError { match never {} }),
         );
         *request.method_mut() = method.clone();
+        for (name, value) in [(header::TE, "trailers"), (header::CONNECTION, "te")] {
+            request.headers_mut().insert(name, HeaderValue::from_static(value));
+        }
         if expects {
             let value = HeaderValue::from_static("100-Continue");
             request.headers_mut().insert(header::EXPECT, value);
@@ -226,8 +231,10 @@ mod tests {
             (Method::OPTIONS, 200, false, false),
         ] {
             let (request, progress) = upload(&method, false);
-            let closes = request.headers().contains_key(header::CONNECTION);
-            assert_eq!(closes, !has_use_for_body(&method), "{method}");
+            let said = &request.headers()[header::CONNECTION];
+            let welcomes_trailers = request.headers().contains_key(header::TE);
+            let expected = if has_use_for_body(&method) { ("te", true) } else { ("close", false) };
+            assert_eq!((said.to_str().unwrap(), welcomes_trailers), expected, "{method}");
             let mut body = request.into_body();
             if sends {
                 assert!(body.frame().await.is_some());

@@ -50,6 +50,8 @@ pub(super) async fn open(
     let version = request.version();
     hop::strip_request(request.headers_mut(), version);
     request.headers_mut().remove(header::SEC_WEBSOCKET_EXTENSIONS);
+    // `Connection` says `Upgrade` alone, and what follows has no trailers.
+    request.headers_mut().remove(header::TE);
     let sealing = seal::sealing(task, &request)?;
     add_upgrade(request.headers_mut());
     *request.method_mut() = Method::GET;

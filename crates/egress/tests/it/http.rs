@@ -382,6 +382,25 @@ fn trailers_arrive() {
     }
 }
 
+/// `TE` is about one connection, and over HTTP/1.1 counts only where `Connection` names it (RFC 9110, section 10.1.4).
+#[test]
+fn that_trailers_are_welcome_is_said_as_each_version_has_it() {
+    for (alpn, client, asks, said) in [
+        (Alpn::Http1, "--http2", "te: trailers", (Some("trailers"), Some("te"))),
+        (Alpn::Http1, "--http1.1", "te: gzip, trailers", (Some("trailers"), Some("te"))),
+        (Alpn::Http1, "--http1.1", "te: gzip", (None, None)),
+        (Alpn::Http2, "--http2", "te: trailers", (Some("trailers"), None)),
+        (Alpn::Http2, "--http1.1", "te: trailers", (Some("trailers"), None)),
+    ] {
+        let scene = scene_speaking(alpn);
+        let answer = scene.curl(&[client, "-H", asks, "https://allowed.test/"]);
+        assert_eq!(answer.status, 200, "{client}: {} {}", answer.head, answer.body);
+        let request = scene.allowed.requests().pop().unwrap();
+        let (te, connection) = (request.header("te"), request.header("connection"));
+        assert_eq!((te.as_deref(), connection.as_deref()), said, "{client} {asks} to {alpn:?}");
+    }
+}
+
 /// What changes how a message is read, or says who refused it, has no place behind it.
 #[test]
 fn trailers_say_nothing_that_heads_do() {
