@@ -8,6 +8,7 @@
 mod agreement;
 mod body;
 mod exchange;
+mod forwards;
 mod hold;
 mod hop;
 mod interim;
@@ -161,7 +162,7 @@ impl Lane {
 
     async fn try_answer(
         &self,
-        request: Request<Incoming>,
+        mut request: Request<Incoming>,
         via: Via,
         subject: &mut Arc<Subject>,
         minting: Minting,
@@ -176,6 +177,9 @@ impl Lane {
         let Agreed { scheme, authority } = agreement::agree(&request, &self.bound)?;
         if subject.authority.as_ref() != Some(&authority) {
             Arc::make_mut(subject).authority = Some(authority.clone());
+        }
+        if let Some(answer) = forwards::spend(&mut request) {
+            return Ok(answer);
         }
         let request = self.judge_cleartext(scheme, &authority, subject, request)?;
         let (pinned, as_of) = self.pin(scheme, &authority, subject).await?;

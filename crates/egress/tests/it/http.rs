@@ -96,6 +96,29 @@ fn a_post_without_a_body_says_so() {
     }
 }
 
+/// Of OPTIONS and TRACE it says how many may pass them on (RFC 9110, section 7.6.2); to others it says nothing.
+#[test]
+fn max_forwards_is_counted() {
+    let scene = scene_speaking(Alpn::Both);
+    for (client, method, left, went) in [
+        ("--http1.1", "OPTIONS", "2", Some("1")),
+        ("--http2", "TRACE", "1", Some("0")),
+        ("--http1.1", "OPTIONS", "0", None),
+        ("--http2", "OPTIONS", "0", None),
+        ("--http1.1", "TRACE", "0", None),
+        ("--http1.1", "GET", "0", Some("0")),
+        ("--http1.1", "OPTIONS", "some", Some("some")),
+    ] {
+        let field = format!("max-forwards: {left}");
+        let answer = scene.curl(&[client, "-X", method, "-H", &field, "https://allowed.test/"]);
+        let status = if went.is_none() && method == "TRACE" { 501 } else { 200 };
+        assert_eq!(answer.status, status, "{method} {left}: {}", answer.head);
+        let sent = scene.allowed.requests().pop().and_then(|sent| sent.header("max-forwards"));
+        assert_eq!(sent.as_deref(), went, "{client} {method} {left}");
+        scene.allowed.clear();
+    }
+}
+
 #[test]
 fn names_keep_their_case_and_order() {
     let scene = scene_speaking(Alpn::Http1);
