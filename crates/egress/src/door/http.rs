@@ -4,7 +4,8 @@ use std::{convert::Infallible, future::ready, pin::pin, sync::Arc, time::Instant
 
 use bytes::BytesMut;
 use futures_util::{FutureExt as _, future::BoxFuture};
-use http::{Request, Response};
+use http::{Request, Response, Version};
+use http_body::Body as _;
 use hyper::{server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
 
@@ -35,8 +36,9 @@ pub(super) async fn serve_http1(
     let guard = Guard::new(stream, already_read, door, limits);
     let handle = guard.handle();
     let service = service_fn(|request| {
+        let client = request.version();
         let answering = answer(request, handle.clone());
-        async move { Ok::<_, Infallible>(answering.await) }
+        async move { Ok::<_, Infallible>(fit(answering.await, client)) }
     });
     let connection = http1::Builder::new()
         .timer(IdleTimer::default())
@@ -54,6 +56,14 @@ pub(super) async fn serve_http1(
         // An answer's body broke off, and to HTTP/1.0 the end of the connection is the end of the body.
         knife.cut();
     }
+}
+
+/// To HTTP/1.0 an answer of no length ends with its connection, which hyper would else call kept.
+fn fit(mut answer: Response<AnswerBody>, client: Version) -> Response<AnswerBody> {
+    if client == Version::HTTP_10 && answer.body().size_hint().exact().is_none() {
+        *answer.version_mut() = client;
+    }
+    answer
 }
 
 /// Serves a lane over HTTP/1.

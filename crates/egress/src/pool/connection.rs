@@ -168,7 +168,8 @@ impl Connection {
             }
             Sender::Http2(client) => {
                 let answer = client.send(request, interim).await;
-                answer.map(|answer| answer.map(Incoming::Http2)).map_err(Failure::of_http2)
+                let answer = answer.map_err(Failure::of_http2)?;
+                Ok(in_our_version(answer).map(Incoming::Http2))
             }
         }
     }
@@ -278,11 +279,9 @@ where
 }
 
 /// What is passed on says the version of who passes it on (RFC 9110, section 2.5): as HTTP/1.0, an answer without a length
-/// would look whole wherever it breaks off.
+/// would look whole wherever it breaks off; and only as HTTP/1.1 hyper tells a client of HTTP/1.0 that its connection is kept.
 fn in_our_version<B>(mut answer: Response<B>) -> Response<B> {
-    if answer.version() == Version::HTTP_10 {
-        *answer.version_mut() = Version::HTTP_11;
-    }
+    *answer.version_mut() = Version::HTTP_11;
     answer
 }
 

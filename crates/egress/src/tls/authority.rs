@@ -159,7 +159,7 @@ impl CertificateAuthority {
             .with_protocol_versions(&[&TLS13, &TLS12])?
             .with_no_client_auth()
             .with_single_cert(chain, key)?;
-        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        config.alpn_protocols = [&b"h2"[..], b"http/1.1", b"http/1.0"].map(<[u8]>::to_vec).to_vec();
         Ok(Leaf { config: Arc::new(config), minted: now })
     }
 }

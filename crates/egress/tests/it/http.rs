@@ -96,6 +96,41 @@ fn a_post_without_a_body_says_so() {
     }
 }
 
+/// Its answer comes in no chunks; its connection lasts where both say so, and the answer tells its length (RFC 9112, sections
+/// 6.1 and 9.3).
+#[test]
+fn a_client_of_http_1_0_gets_what_it_can_read() {
+    for alpn in [Alpn::Http1, Alpn::Http2] {
+        let scene = scene_speaking(alpn);
+        let keep = "connection: keep-alive\r\n";
+        for (path, more, is_kept) in [
+            ("/bytes?n=5", "", false),
+            ("/bytes?n=5", keep, true),
+            ("/events?n=5", "", false),
+            ("/events?n=5", keep, false),
+        ] {
+            let case = format!("{alpn:?} {path} {more}");
+            let mut client = scene.tls(ALLOWED, &[b"http/1.0"]);
+            let head = format!("GET {path} HTTP/1.0\r\nhost: {ALLOWED}\r\n{more}\r\n");
+            client.write_all(head.as_bytes()).unwrap();
+            let head = read_head(&mut client);
+            assert!(head.starts_with("HTTP/1.0 200"), "{case}: {head}");
+            assert!(!head.contains("transfer-encoding"), "{case}: {head}");
+            assert_eq!(head.contains("connection: keep-alive"), is_kept, "{case}: {head}");
+            if is_kept {
+                client.read_exact(&mut [0; 5]).unwrap();
+                let next = format!("GET /status/204 HTTP/1.0\r\nhost: {ALLOWED}\r\n\r\n");
+                client.write_all(next.as_bytes()).unwrap();
+                assert!(read_head(&mut client).starts_with("HTTP/1.0 204"), "{case}");
+            }
+            let mut rest = String::new();
+            client.read_to_string(&mut rest).expect("it ends as TLS would have it");
+            let events = if path.starts_with("/events") { 5 } else { 0 };
+            assert_eq!(rest.matches("data:").count(), events, "{case}: {rest}");
+        }
+    }
+}
+
 /// Of OPTIONS and TRACE it says how many may pass them on (RFC 9110, section 7.6.2); to others it says nothing.
 #[test]
 fn max_forwards_is_counted() {
