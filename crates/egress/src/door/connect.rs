@@ -15,7 +15,7 @@ use hyper::{
     upgrade::{OnUpgrade, Parts},
 };
 use hyper_util::rt::TokioIo;
-use keyless_core::{Authority, Code, Error, SafeText};
+use keyless_core::{Authority, Code, Error, SafeText, Scheme};
 use tokio::net::TcpStream;
 
 use super::{
@@ -138,6 +138,7 @@ async fn prepare(
     refuse_placeholders(session, request)?;
     let authority = target(request)?;
     subject.authority = Some(authority.clone());
+    check_host(request, &authority)?;
     // Held while the destination is looked up and dialled. What is intercepted begins with each request anew.
     let flight = engine.begin()?;
     session.check_open()?;
@@ -168,25 +169,33 @@ fn refuse_placeholders(session: &Session, request: &Request<Incoming>) -> Result
     Ok(())
 }
 
-/// The CONNECT target, which a `Host` field must repeat if there is one.
+/// Where it is to lead.
 fn target(request: &Request<Incoming>) -> Result<Authority, Error> {
     let text = request.uri().authority().ok_or(Code::BadRequest)?.as_str();
-    let authority = parse(text)?;
-    for host in request.headers().get_all(header::HOST) {
-        let host = host.to_str().map_err(|_| Error::new(Code::BadRequest))?;
-        // Some clients leave the port away here.
-        let bare = authority.host.to_string();
-        if !host.eq_ignore_ascii_case(&bare) && parse(host)? != authority {
-            return Err(Code::AuthorityMismatch.into());
-        }
-    }
-    Ok(authority)
-}
-
-fn parse(text: &str) -> Result<Authority, Error> {
     Authority::parse(text).map_err(|error| {
         Error::with(Code::BadRequest, SafeText::words("the CONNECT target: ").and(error))
     })
+}
+
+/// A `Host` field, if there is one, must repeat the target.
+fn check_host(request: &Request<Incoming>, authority: &Authority) -> Result<(), Error> {
+    let bad =
+        |why: SafeText| Error::with(Code::BadRequest, SafeText::words("its field Host: ").and(why));
+    for host in request.headers().get_all(header::HOST) {
+        let host = host.to_str().map_err(|_| bad("it is not text".into()))?;
+        // Some clients leave the port away here, whichever it is.
+        if host.eq_ignore_ascii_case(&authority.host.to_string()) {
+            continue;
+        }
+        let named = Authority::parse_for(host, Scheme::Https);
+        let named = named.map_err(|error| bad(SafeText::default().and(error)))?;
+        if named != *authority {
+            let words = SafeText::words("the CONNECT is for ").and(authority);
+            let words = words.and(", its field Host names ").and(named);
+            return Err(Error::with(Code::AuthorityMismatch, words));
+        }
+    }
+    Ok(())
 }
 
 async fn carry(

@@ -5,7 +5,7 @@ use keyless_core::{Authority, Code, Destination};
 use keyless_egress::{Allowance, EgressPolicy, EngineConfig};
 
 use crate::{
-    scene::{ALLOWED, Answer, Scene, Setting, read_rest},
+    scene::{ALLOWED, Answer, Scene, Setting, read_head, read_rest},
     streams,
 };
 
@@ -143,6 +143,35 @@ fn one_authority_or_none() {
     let answer = scene.curl(&["--http2", "-H", "host: other.test", "https://allowed.test/"]);
     assert_eq!(answer.status, 421);
     scene.assert_refused(&[Code::AuthorityMismatch; 4]);
+    assert_all_name_the_host(&scene);
+}
+
+#[test]
+fn a_connect_whose_host_names_another_is_told_so() {
+    let scene = Scene::new();
+    let credential = data_encoding::BASE64.encode(scene.session.proxy_credential().as_bytes());
+    let of_another = "the CONNECT is for allowed.test:443, its field Host names other.test:443";
+    for (host, status, why) in [
+        ("other.test:443", 421, of_another),
+        ("other.test", 421, of_another),
+        ("allowed.test:8443", 421, "its field Host names allowed.test:8443"),
+        ("allowed.test:x", 400, "its field Host: the port is not a number"),
+        ("allowed.test", 200, ""),
+        ("ALLOWED.test.:443", 200, ""),
+    ] {
+        let mut stream = scene.plain();
+        let head = format!(
+            "CONNECT allowed.test:443 HTTP/1.1\r\nhost: {host}\r\nproxy-authorization: Basic {credential}\r\n\r\n"
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        let mut text = read_head(&mut stream);
+        if status != 200 {
+            text += &read_rest(&mut stream);
+        }
+        let answer = Answer::parse(&text);
+        assert_eq!(answer.status, status, "{host}: {text}");
+        assert!(answer.body.contains(why) && !answer.body.contains("target"), "{host}: {text}");
+    }
     assert_all_name_the_host(&scene);
 }
 
