@@ -16,7 +16,7 @@ use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use keyless_core::{Authority, Code, Error, Host, SafeText, Zone, zone_of};
 use tokio::{
     net::{TcpStream, lookup_host},
-    time::{sleep, timeout},
+    time::{Instant, sleep, timeout, timeout_at},
 };
 
 use crate::{Limits, UpstreamProxy};
@@ -25,6 +25,10 @@ use crate::{Limits, UpstreamProxy};
 const HEAD_START: Duration = Duration::from_millis(250);
 /// More answers than any server needs; bounds the attempts.
 const MAX_ADDRESSES: usize = 16;
+
+const DOES_NOT_ANSWER: &str = "it does not answer";
+const NOT_LED_OUT: &str =
+    "the upstream proxy took the connection, and has not connected it in time";
 
 /// Finds and opens connections to destinations.
 pub(crate) struct Dialer {
@@ -176,10 +180,26 @@ impl Dialer {
         }
     }
 
-    /// Connects to the first of the pinned addresses that answers.
+    /// Connects to the first of the pinned addresses that answers, and through the proxy if they are its own.
     pub(crate) async fn dial(&self, pinned: &Pinned) -> Result<TcpStream, Error> {
-        let connecting = timeout(self.connect_time, self.connect(pinned)).await;
-        connecting.unwrap_or_else(|_| Err(Code::ConnectTimeout.into()))
+        let deadline = Instant::now() + self.connect_time;
+        let stream = timeout_at(deadline, self.connect(pinned)).await.unwrap_or_else(|_| {
+            Err(match &pinned.through {
+                Some(_) => Error::with(Code::UpstreamProxyFailed, DOES_NOT_ANSWER.into()),
+                None => Code::ConnectTimeout.into(),
+            })
+        })?;
+        match (&pinned.through, &self.proxy) {
+            (None, _) => Ok(stream),
+            (Some(target), Some(proxy)) => {
+                let led_out = timeout_at(deadline, proxy.connect(stream, target)).await;
+                // It may be the destination that does not answer the proxy.
+                let late = Error::with(Code::ConnectTimeout, NOT_LED_OUT.into());
+                led_out.unwrap_or(Err(late))
+            }
+            // It was taken away in the meantime.
+            (Some(_), None) => Err(Code::ConnectFailed.into()),
+        }
     }
 
     async fn connect(&self, pinned: &Pinned) -> Result<TcpStream, Error> {
@@ -197,12 +217,7 @@ impl Dialer {
         })?;
         // Without it small writes wait for acknowledgements: 40 ms stalls.
         stream.set_nodelay(true).map_err(|_| Error::new(Code::ConnectFailed))?;
-        match (&pinned.through, &self.proxy) {
-            (None, _) => Ok(stream),
-            (Some(target), Some(proxy)) => proxy.connect(stream, target).await,
-            // It was taken away in the meantime.
-            (Some(_), None) => Err(Code::ConnectFailed.into()),
-        }
+        Ok(stream)
     }
 }
 

@@ -5,15 +5,16 @@ use std::{
     net::{Shutdown, SocketAddr, TcpListener, TcpStream},
     sync::{Arc, Mutex},
     thread,
+    time::Duration,
 };
 
 use data_encoding::BASE64;
 use keyless_core::{Authority, Destination};
-use keyless_egress::{EngineConfig, ProxyCredential, UpstreamProxy};
+use keyless_egress::{EngineConfig, Limits, ProxyCredential, UpstreamProxy};
 use keyless_testkit::{OriginOptions, TestCa};
 use zeroize::Zeroizing;
 
-use crate::scene::{ALLOWED, Scene, Setting, read_head};
+use crate::scene::{ALLOWED, Scene, Setting, read_head, read_rest};
 
 /// A host that no DNS here knows.
 const BEYOND: &str = "beyond.invalid";
@@ -119,6 +120,37 @@ fn a_credential_that_it_does_not_take_is_told() {
     assert_eq!(answer.refusal(), Some("upstream_proxy_failed"), "{}", answer.body);
     assert!(answer.body.contains("does not take our credential (407)"), "{}", answer.body);
     assert!(!answer.body.contains("wrong"), "{}", answer.body);
+}
+
+/// Behind one that drops packets it is not the destination that fails; what a proxy waits for itself may be either's doing.
+#[test]
+fn one_that_does_not_answer_is_told_apart_from_its_destinations() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let corporate = Corporate { address, leads_to: Arc::default(), heads: Arc::default() };
+    let limits = Limits { connect_time: Duration::from_secs(1), ..Limits::default() };
+    let ca = TestCa::new();
+    let scene = Scene::of(Setting {
+        destinations: vec![ALLOWED, BEYOND],
+        config: EngineConfig { limits, ..corporate.settings("staff:pass") },
+        ..Setting::with(ca)
+    });
+    let (head, _) = scene.connect("elsewhere.invalid:443");
+    assert!(head.starts_with("HTTP/1.1 504"), "{head}");
+    assert!(head.contains("x-keyless-refused: connect_timeout"), "{head}");
+    // Of a queue that is full the kernel drops what comes.
+    rustix::net::listen(&listener, 0).unwrap();
+    let waiting: Vec<_> = (0..4)
+        .map_while(|_| TcpStream::connect_timeout(&address, Duration::from_millis(300)).ok())
+        .collect();
+    assert!(waiting.len() < 4, "the queue is not full");
+    let (head, mut rest) = scene.connect("elsewhere.invalid:443");
+    assert!(head.starts_with("HTTP/1.1 502"), "{head}");
+    assert!(head.contains("x-keyless-refused: upstream_proxy_failed"), "{head}");
+    let body = read_rest(&mut rest);
+    assert!(body.contains("(it does not answer)"), "{body}");
+    let answer = scene.curl(&["https://beyond.invalid/"]);
+    assert_eq!(answer.refusal(), Some("upstream_proxy_failed"), "{}", answer.body);
 }
 
 #[test]
