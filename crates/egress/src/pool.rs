@@ -13,6 +13,7 @@ mod ragged;
 use std::{
     collections::HashMap,
     hash::{Hash, Hasher},
+    mem,
     sync::{Arc, Weak},
     time::{Duration, Instant},
 };
@@ -290,21 +291,26 @@ impl Kept {
 
     /// Closes what is shared by nobody at present, but for one.
     fn close_spare(&mut self) {
-        let mut number = 0..;
-        self.http2.retain(|(shared, _)| number.next() == Some(0) || !shared.is_idle());
+        let mut is_spare = false;
+        let mut is_kept = |open| open > 0 || !mem::replace(&mut is_spare, true);
+        self.http2.retain(|(shared, _)| is_kept(shared.open_requests()));
     }
 
     /// One over which a request is taken, of those that were opened at `since` or later. Where there are as many as may
-    /// be, any: one waits there.
+    /// be, any: where the fewest are, one waits.
     fn shared(&mut self, since: Option<Instant>) -> Option<Sender> {
         self.http2.retain(|(shared, _)| !shared.is_closed());
+        // A destination that has not said it yet over one has over another.
+        let said = self.http2.iter().rev().find_map(|(shared, _)| shared.most());
         let is_good = |opened: &Instant| since.is_none_or(|since| *opened >= since);
         let mut good = self.http2.iter().filter(|(_, opened)| is_good(opened));
-        let found = match good.find(|(shared, _)| !shared.is_full()) {
-            None if self.http2.len() >= MOST_SHARED => self.http2.last(),
-            found => found,
-        };
-        found.map(|(shared, _)| Sender::Http2(shared.clone()))
+        let found = good.find_map(|(shared, _)| shared.share(said.unwrap_or(usize::MAX)));
+        let found = found.or_else(|| {
+            let all = self.http2.iter().map(|(shared, _)| shared);
+            let any = all.min_by_key(|shared| shared.open_requests());
+            any.filter(|_| self.http2.len() >= MOST_SHARED).map(http2::Client::to_keep)
+        });
+        found.map(Sender::Http2)
     }
 }
 
@@ -365,7 +371,7 @@ impl Slot {
             Ok(Sender::Http1(_)) => kept.speaks_http1 = true,
             Ok(Sender::Http2(shared)) => {
                 kept.speaks_http1 = false;
-                kept.http2.push((shared.clone(), now));
+                kept.http2.push((shared.to_keep(), now));
             }
             Err(error) => kept.failed = Some((now, error.clone())),
         }

@@ -46,14 +46,18 @@ const PATIENCE: Patience =
 const CROWDED: Duration = Duration::from_secs(1);
 /// How soon it is looked again whether another is over.
 const LOOKS: Duration = Duration::from_millis(5);
+/// How many requests a destination takes that has not said so yet. No number of its own is this one.
+const UNSAID: usize = usize::MAX - 1;
 
-/// One connection, shared.
-#[derive(Clone)]
+/// One connection, for one request, or kept for those to come.
 pub(crate) struct Client {
     requests: SendRequest<Bytes>,
-    /// Held until a request's stream is open: those who wait for one can still go elsewhere.
-    turn: Arc<AsyncMutex<()>>,
+    /// Held until a request's stream is open: those who wait for one can still go elsewhere. Whether there was one before.
+    turn: Arc<AsyncMutex<bool>>,
+    /// Those that are on it, or are to be.
     streams: Arc<Room>,
+    /// The request's own among them.
+    place: Option<Place>,
 }
 
 /// A request whose head is on its way.
@@ -62,8 +66,7 @@ struct Begun {
     /// Its body, if there is one, and where that goes.
     rest: Option<(Outgoing, SendStream<Bytes>)>,
     kept: Kept,
-    /// Among those that the destination takes at once.
-    place: Option<Place>,
+    place: Arc<Place>,
 }
 
 /// A request that is sent again if its destination did not process it.
@@ -96,7 +99,31 @@ impl Client {
             // What went wrong reaches whoever has a request on it.
             Poll::Ready(_) => Poll::Ready(()),
         }));
-        Ok(Self { requests, turn: Arc::default(), streams })
+        let place = streams.enter();
+        Ok(Self { requests, turn: Arc::default(), streams, place })
+    }
+
+    /// The same, to be kept.
+    pub(crate) fn to_keep(&self) -> Self {
+        let (requests, turn) = (self.requests.clone(), Arc::clone(&self.turn));
+        Self { requests, turn, streams: Arc::clone(&self.streams), place: None }
+    }
+
+    /// The same for one more request, unless the destination takes no further one until another is over. It takes `presumed`
+    /// at once if it has not said otherwise.
+    pub(crate) fn share(&self, presumed: usize) -> Option<Self> {
+        let place = Some(self.enter(presumed)?);
+        Some(Self { place, ..self.to_keep() })
+    }
+
+    fn enter(&self, presumed: usize) -> Option<Place> {
+        self.streams.resize(self.most().unwrap_or(presumed));
+        self.streams.enter()
+    }
+
+    /// How many requests the destination takes at once, as it has said.
+    pub(crate) fn most(&self) -> Option<usize> {
+        Some(self.requests.current_max_send_streams()).filter(|most| *most != UNSAID)
     }
 
     /// Whether it takes no more requests.
@@ -105,26 +132,21 @@ impl Client {
         matches!(self.requests.clone().poll_ready(&mut cx), Poll::Ready(Err(_)))
     }
 
-    /// Whether nobody has a request on it.
-    pub(crate) fn is_idle(&self) -> bool {
-        self.streams.open() == 0
-    }
-
-    /// Whether the destination takes no further request until one of those under way is over.
-    pub(crate) fn is_full(&self) -> bool {
-        self.streams.open() >= self.requests.current_max_send_streams()
+    /// How many requests are on it, or are to be.
+    pub(crate) fn open_requests(&self) -> usize {
+        self.streams.open()
     }
 
     /// Sends a request and waits for the answer's head; `interim` is told of what comes before it.
     /// What is left of the request's body then goes on by itself.
     pub(crate) async fn send(
-        &self,
+        &mut self,
         request: Request<Outgoing>,
         interim: Option<impl Fn(StatusCode, &HeaderMap)>,
     ) -> Result<Response<Incoming>, Failure> {
         let Begun { mut answer, rest, kept, place } = self.begin(request).await?;
         let sending = match rest {
-            Some((body, to)) => self.send_body(body, to).await,
+            Some((body, to)) => send_body(body, to, &place).await,
             None => None,
         };
         let answered = poll_fn(|cx| poll_answer(&mut answer, interim.as_ref(), cx)).await;
@@ -140,36 +162,19 @@ impl Client {
         Ok(Response::from_parts(parts, body))
     }
 
-    /// Sends a body: at once if it is there, else by a task that ends when what is given is dropped.
-    async fn send_body(&self, body: Outgoing, to: SendStream<Bytes>) -> Option<JoinSet<()>> {
-        let mut sending = Box::pin(pipe::send(body, to));
-        if poll_fn(|cx| Poll::Ready(sending.as_mut().poll(cx))).await.is_ready() {
-            return None;
-        }
-        let place = self.streams.enter();
-        let mut task = JoinSet::new();
-        task.spawn(async move {
-            sending.await;
-            drop(place);
-        });
-        Some(task)
-    }
-
     /// Sends a head, as soon as the destination takes one more.
-    async fn begin(&self, request: Request<Outgoing>) -> Result<Begun, Failure> {
+    async fn begin(&mut self, request: Request<Outgoing>) -> Result<Begun, Failure> {
         let mut requests = self.requests.clone();
+        let given = self.place.take();
         let ready = async {
             let turn = self.turn.lock().await;
             poll_fn(|cx| requests.poll_ready(cx)).await?;
             // Once it is given to the connection it can't go elsewhere.
-            while self.is_full() {
-                sleep(LOOKS).await;
-            }
-            Ok(turn)
+            Ok((self.place(*turn, given).await?, turn))
         };
         let ready = timeout(CROWDED, ready).await;
-        let _turn = match ready.unwrap_or_else(|_| Err(Reason::REFUSED_STREAM.into())) {
-            Ok(turn) => turn,
+        let (place, mut turn) = match ready.unwrap_or_else(|_| Err(Reason::REFUSED_STREAM.into())) {
+            Ok(ready) => ready,
             Err(error) => return Err(Failure { error, unsent: Some(Box::new(request)) }),
         };
         let (mut parts, body) = request.into_parts();
@@ -187,12 +192,51 @@ impl Client {
                 Ok(sent) => sent,
                 Err(error) => return Err(Failure::of(error, kept)),
             };
-        let place = self.streams.enter();
+        *turn = true;
         let rest = body.map(|body| (body, to));
         // A connection that takes no more may still answer this one. If it does not, the answer says why.
         let _ = poll_fn(|cx| requests.poll_ready(cx)).await;
-        Ok(Begun { answer, rest, kept, place })
+        Ok(Begun { answer, rest, kept, place: Arc::new(place) })
     }
+
+    /// A request's place. Behind the first it is known only when the destination has said how many there are.
+    async fn place(&self, follows: bool, given: Option<Place>) -> Result<Place, Reason> {
+        while follows && self.most().is_none() {
+            sleep(LOOKS).await;
+        }
+        match given {
+            // More were given than there turn out to be.
+            Some(_) if self.most().is_some_and(|most| self.streams.open() > most) => {
+                Err(Reason::REFUSED_STREAM)
+            }
+            Some(place) => Ok(place),
+            None => loop {
+                match self.enter(UNSAID) {
+                    Some(place) => return Ok(place),
+                    None => sleep(LOOKS).await,
+                }
+            },
+        }
+    }
+}
+
+/// Sends a body: at once if it is there, else by a task that ends when what is given is dropped.
+async fn send_body(
+    body: Outgoing,
+    to: SendStream<Bytes>,
+    place: &Arc<Place>,
+) -> Option<JoinSet<()>> {
+    let mut sending = Box::pin(pipe::send(body, to));
+    if poll_fn(|cx| Poll::Ready(sending.as_mut().poll(cx))).await.is_ready() {
+        return None;
+    }
+    let place = Arc::clone(place);
+    let mut task = JoinSet::new();
+    task.spawn(async move {
+        sending.await;
+        drop(place);
+    });
+    Some(task)
 }
 
 impl Failure {
@@ -219,8 +263,7 @@ fn builder() -> Builder {
         .initial_connection_window_size(CONNECTION_WINDOW)
         .max_send_buffer_size(SEND_BUFFER)
         .max_header_list_size(MAX_HEAD)
-        // Until the destination says how many it takes.
-        .initial_max_send_streams(100)
+        .initial_max_send_streams(UNSAID)
         .enable_push(false);
     builder
 }

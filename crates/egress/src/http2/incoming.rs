@@ -2,6 +2,7 @@
 
 use std::{
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll, ready},
 };
 
@@ -21,8 +22,8 @@ pub(crate) struct Incoming {
     data_done: bool,
     /// For a client that waits until its body is asked for.
     awaited: Option<Hints>,
-    /// Its place among its connection's streams.
-    _place: Option<Place>,
+    /// Its request's place among its connection's.
+    _place: Option<Arc<Place>>,
 }
 
 impl Incoming {
@@ -37,8 +38,8 @@ impl Incoming {
     }
 
     /// Keeps `place` as long as there is this body.
-    pub(super) fn with(self, place: Option<Place>) -> Self {
-        Self { _place: place, ..self }
+    pub(super) fn with(self, place: Arc<Place>) -> Self {
+        Self { _place: Some(place), ..self }
     }
 
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, h2::Error>>> {

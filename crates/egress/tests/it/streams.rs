@@ -64,6 +64,43 @@ fn a_destination_that_is_full_gets_another_connection() {
     assert!((3..=12).contains(&opened), "{opened}");
 }
 
+/// Also those that come before it has said how few it takes: none waits for another's end on its connection.
+#[test]
+fn a_destination_that_takes_one_at_once_gets_a_connection_for_each() {
+    let ca = TestCa::new();
+    let allowed = OriginOptions::tls(&ca, &[ALLOWED]).alpn(Alpn::Http2).max_streams(1);
+    let scene = Scene::of(Setting { allowed, ..Setting::with(ca) });
+    scene.runtime.block_on(async {
+        let mut client = client(&scene).await;
+        let many = (0..20).map(|_| client.send_request(get("/drip?n=100000&chunk=1&ms=100")));
+        let many: Vec<_> = many.map(tokio::spawn).collect();
+        let mut lasting = Vec::new();
+        for answer in many {
+            let answer = tokio::time::timeout(PATIENCE, answer).await.expect("it is answered");
+            lasting.push(answer.unwrap().unwrap());
+        }
+        assert!(lasting.iter().all(|answer| answer.status() == 200));
+    });
+    assert_eq!(scene.allowed.connections().len(), 20);
+}
+
+/// A request whose body and answer are both under way is one of those that the destination takes.
+#[test]
+fn an_upload_has_one_place() {
+    let ca = TestCa::new();
+    let allowed = OriginOptions::tls(&ca, &[ALLOWED]).alpn(Alpn::Http2).max_streams(2);
+    let scene = Scene::of(Setting { allowed, ..Setting::with(ca) });
+    scene.runtime.block_on(async {
+        let mut client = client(&scene).await;
+        let body = || BodyExt::boxed(StreamBody::new(stream::pending()));
+        let url = "https://allowed.test/drip?n=100000&chunk=1&ms=100";
+        let first = client.send_request(Request::post(url).body(body()).unwrap()).await.unwrap();
+        let second = client.send_request(Request::post(url).body(body()).unwrap()).await.unwrap();
+        assert_eq!((first.status(), second.status()), (StatusCode::OK, StatusCode::OK));
+        assert_eq!(scene.allowed.connections().len(), 1);
+    });
+}
+
 /// Whether its answer is still awaited or has begun.
 #[test]
 fn a_stream_that_is_reset_takes_its_request_with_it() {
