@@ -84,7 +84,10 @@ impl Account {
     fn so_far(&self, error: &Error) -> SoFar {
         // A body that is refused before there is an answer is answered so.
         let status = match self.status.load(Ordering::Relaxed) {
-            0 => self.subject().request.as_ref().map(|_| error.code().http_status()),
+            0 => {
+                let Subject { request, form, .. } = self.subject();
+                request.as_ref().map(|_| form.status(error.code()).as_u16())
+            }
             status => Some(status),
         };
         SoFar {
@@ -114,7 +117,7 @@ impl Account {
     fn tell(&self) {
         let redacted = self.taken.news();
         if !redacted.is_empty() {
-            let Subject { correlation_id, authority, request } = self.subject().clone();
+            let Subject { correlation_id, authority, request, .. } = self.subject().clone();
             self.session.incident(Incident { correlation_id, authority, request, redacted });
         }
     }
@@ -125,7 +128,7 @@ impl Drop for Account {
         self.tell();
         let Some(subject) = self.subject.take() else { return };
         // As a rule nobody else has it any more, so nothing is copied.
-        let Subject { correlation_id, authority, request } = Arc::unwrap_or_clone(subject);
+        let Subject { correlation_id, authority, request, .. } = Arc::unwrap_or_clone(subject);
         let status = Some(*self.status.get_mut()).filter(|status| *status > 0);
         self.session.finished(Finished {
             correlation_id,

@@ -103,7 +103,7 @@ fn log(session: &Session, authority: Option<&Authority>, error: &Error) {
     let subject = refusal::Subject {
         correlation_id: refusal::correlation_id().unwrap_or_default(),
         authority: authority.cloned(),
-        request: None,
+        ..refusal::Subject::default()
     };
     refusal::log(session, &subject, error);
 }

@@ -44,7 +44,7 @@ use crate::{
     incoming::Incoming,
     pool::{Key, Owner},
     reach::Standing,
-    refusal::{self, After, Subject},
+    refusal::{self, After, Form, Subject},
     room::Place,
     swap::{self, SwapTable},
     tls::ClientIdentity,
@@ -142,9 +142,10 @@ impl Lane {
         let named = || agreement::agree(&request, &self.bound).ok().map(|agreed| agreed.authority);
         let authority = self.authority().cloned().or_else(named);
         let request_said = Some(said_of(&request));
-        let subject = Subject { authority, request: request_said, ..Subject::default() };
+        let form = Form::of(&request);
+        let subject = Subject { authority, request: request_said, form, ..Subject::default() };
         let mut subject = Arc::new(subject);
-        let (answer, began) = (answer_form(&request), Instant::now());
+        let began = Instant::now();
         let tried = AssertUnwindSafe(self.try_answer(request, via, &mut subject, minting));
         let Refused { error, logged, sent } = match tried.catch_unwind().await {
             Ok(Ok(response)) => return response,
@@ -152,7 +153,7 @@ impl Lane {
             Err(_) => Error::with(Code::Internal, "the request's handling panicked".into()).into(),
         };
         let keep = !logged && error.code() != Code::Internal;
-        let response = answer(&error, if keep { after(error.code()) } else { After::Close });
+        let response = form.answer(&error, if keep { after(error.code()) } else { After::Close });
         if !logged {
             let so_far = refusal::so_far(&response, sent, began);
             refusal::log_so_far(&self.session, &subject, &error, so_far);
@@ -386,15 +387,6 @@ fn size_of_head(request: &Request<Incoming>) -> usize {
         request.headers().iter().map(|(name, value)| name.as_str().len() + value.len() + 4);
     let path = request.uri().path_and_query().map_or(0, |path| path.as_str().len());
     path + fields.sum::<usize>()
-}
-
-/// How this client reads a refusal.
-fn answer_form<B>(request: &Request<B>) -> fn(&Error, After) -> Response<AnswerBody> {
-    let grpc = request.headers().get(header::CONTENT_TYPE).is_some_and(|content_type| {
-        request.version() == Version::HTTP_2
-            && content_type.as_bytes().starts_with(b"application/grpc")
-    });
-    if grpc { |error, _| refusal::grpc_answer(error) } else { refusal::answer }
 }
 
 /// The method and the path without its query, as the agent sent them.

@@ -7,7 +7,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{HeaderName, HeaderValue, Response, StatusCode, header};
+use http::{HeaderName, HeaderValue, Request, Response, StatusCode, Version, header};
 use http_body::Body as _;
 use http_body_util::{BodyExt as _, Full};
 use keyless_core::{
@@ -39,13 +39,48 @@ pub(crate) struct Subject {
     pub(crate) authority: Option<Authority>,
     /// Method and path.
     pub(crate) request: Option<(String, String)>,
+    pub(crate) form: Form,
 }
 
 impl Subject {
     /// A connection as a whole.
     pub(crate) fn of_connection(authority: &Authority) -> Self {
         let correlation_id = correlation_id().unwrap_or_default();
-        Self { correlation_id, authority: Some(authority.clone()), request: None }
+        Self { correlation_id, authority: Some(authority.clone()), ..Self::default() }
+    }
+}
+
+/// How a client reads a refusal.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// By `grpc-status`.
+    Grpc,
+    #[default]
+    Http,
+}
+
+impl Form {
+    /// As who sent this request reads it.
+    pub(crate) fn of<B>(request: &Request<B>) -> Self {
+        let content_type = request.headers().get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
+        let is_grpc = content_type.is_some_and(|of| of.starts_with(b"application/grpc"));
+        if is_grpc && request.version() == Version::HTTP_2 { Self::Grpc } else { Self::Http }
+    }
+
+    /// The answer to a request that is refused.
+    pub(crate) fn answer(self, error: &Error, after: After) -> Response<AnswerBody> {
+        match self {
+            Self::Grpc => grpc_answer(error),
+            Self::Http => answer(error, after),
+        }
+    }
+
+    /// The status of that answer.
+    pub(crate) fn status(self, code: Code) -> StatusCode {
+        match self {
+            Self::Grpc => StatusCode::OK,
+            Self::Http => status(code),
+        }
     }
 }
 
@@ -136,7 +171,7 @@ pub(crate) fn answer(error: &Error, after: After) -> Response<AnswerBody> {
 }
 
 /// The answer to a gRPC call: a client of gRPC looks at `grpc-status`, and only there.
-pub(crate) fn grpc_answer(error: &Error) -> Response<AnswerBody> {
+fn grpc_answer(error: &Error) -> Response<AnswerBody> {
     let body = Full::new(Bytes::new()).map_err(|never| match never {});
     let mut response = Response::new(body.boxed_unsync());
     let text = format!("{} [{}]", error.message(), error.code().as_str());

@@ -99,7 +99,7 @@ fn refused_head(lane: &Lane, error: &keyless_core::Error) -> Response<AnswerBody
     let subject = Subject {
         correlation_id: refusal::correlation_id().unwrap_or_default(),
         authority: lane.authority().cloned(),
-        request: None,
+        ..Subject::default()
     };
     refusal::refuse(&lane.session, &subject, error, After::Close, Instant::now())
 }

@@ -346,25 +346,34 @@ fn a_close_at_the_end_of_a_stream_is_answered() {
     });
 }
 
+/// Whether its message is read whole or is sent as it comes; the entry says what was answered.
 #[test]
 fn a_refused_grpc_call_ends_with_a_status() {
     let scene = Scene::new();
+    let message = [&[0, 0, 0, 0, 34, 10, 32][..], scene.placeholder.as_bytes()].concat();
+    let message = Bytes::from(message);
+    let whole = BodyExt::boxed(http_body_util::Full::new(message.clone()));
+    let as_it_comes = StreamBody::new(stream::iter([Ok(Frame::data(message))]));
     scene.runtime.block_on(async {
         let mut client = client(&scene).await;
-        let message = [&[0, 0, 0, 0, 34, 10, 32][..], scene.placeholder.as_bytes()].concat();
-        let request = Request::post("https://allowed.test/a.B/C")
-            .header("content-type", "application/grpc")
-            .header("grpc-accept-encoding", "identity, gzip")
-            .body(BodyExt::boxed(http_body_util::Full::new(message.into())))
-            .unwrap();
-        let answer = client.send_request(request).await.unwrap();
-        assert_eq!(answer.status(), 200);
-        assert_eq!(answer.headers()["grpc-status"], "3");
-        assert_eq!(answer.headers()["x-keyless-refused"], "body_digest");
-        let message = answer.headers()["grpc-message"].to_str().unwrap();
-        assert!(message.contains("carry their lengths"), "{message}");
+        for body in [whole, BodyExt::boxed(as_it_comes)] {
+            let request = Request::post("https://allowed.test/a.B/C")
+                .header("content-type", "application/grpc")
+                .header("grpc-accept-encoding", "identity, gzip")
+                .body(body)
+                .unwrap();
+            let answer = client.send_request(request).await.unwrap();
+            assert_eq!(answer.status(), 200);
+            assert_eq!(answer.headers()["grpc-status"], "3");
+            assert_eq!(answer.headers()["x-keyless-refused"], "body_digest");
+            let message = answer.headers()["grpc-message"].to_str().unwrap();
+            assert!(message.contains("carry their lengths"), "{message}");
+        }
     });
-    scene.assert_refused(&[Code::BodyDigest]);
+    scene.assert_refused(&[Code::BodyDigest; 2]);
+    for event in &*scene.broker.events.lock() {
+        assert_eq!(event.so_far.unwrap().status, Some(200));
+    }
 }
 
 /// A value is no business of a header table that others may probe.
