@@ -24,9 +24,11 @@ use zeroize::Zeroizing;
 use self::fetcher::Fetcher;
 use crate::values::Values;
 
-/// A refused token that was renewed so shortly before is not renewed again: the refusal has another
-/// reason.
-const RESPITE: Duration = Duration::from_secs(10);
+/// How many seconds after the last token was given up the next one may be, each time in a row. One may be refused just after it
+/// came, by a provider that revokes them; the more are, the likelier it has another reason, and endpoints bear no storms.
+const RESPITES_S: [u64; 6] = [0, 1, 2, 4, 8, 10];
+/// A token that is refused so long after the last one is the first in a row.
+const FORGOTTEN: Duration = Duration::from_mins(1);
 
 /// A source of values, with access tokens in the place of grants.
 pub(crate) struct Tokens {
@@ -55,8 +57,14 @@ struct State {
     newer: Option<Newer>,
     /// When and why the last request failed: an answer for those who were waiting then.
     failed: Option<(Instant, Error)>,
-    /// When a token was last given up because it was refused.
-    given_up: Option<Instant>,
+    refusals: Refusals,
+}
+
+/// Tokens that were given up because they were refused.
+#[derive(Default)]
+struct Refusals {
+    last: Option<Instant>,
+    in_a_row: usize,
 }
 
 /// A refresh token that came with an access token.
@@ -157,12 +165,43 @@ impl Values for Tokens {
             if is_newer {
                 return true;
             }
-            if state.given_up.is_some_and(|when| when.elapsed() < RESPITE) {
-                return false;
+            let gives_up = state.refusals.take(Instant::now());
+            if gives_up {
+                state.token = None;
             }
-            state.given_up = Some(Instant::now());
-            state.token = None;
-            true
+            gives_up
         })
+    }
+}
+
+impl Refusals {
+    /// Whether a token that is refused now is given up.
+    fn take(&mut self, now: Instant) -> bool {
+        let since = self.last.map(|last| now.saturating_duration_since(last));
+        let in_a_row = if since < Some(FORGOTTEN) { self.in_a_row } else { 0 };
+        let respite = RESPITES_S[in_a_row.saturating_sub(1).min(RESPITES_S.len() - 1)];
+        if since.is_some_and(|since| since < Duration::from_secs(respite)) {
+            return false;
+        }
+        *self = Self { last: Some(now), in_a_row: in_a_row + 1 };
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_given_up_however_young_and_many_in_a_row_ever_more_slowly() {
+        let (mut refusals, began) = (Refusals::default(), Instant::now());
+        let mut at = |millis| refusals.take(began + Duration::from_millis(millis));
+        assert!(at(0) && at(100), "two that were revoked");
+        assert!(!at(200) && at(1_200));
+        assert!(!at(2_000) && at(3_300));
+        // An interface that refuses each of them, asked all the time.
+        let an_hour = (3_300..3_600_000).step_by(100).filter(|millis| at(*millis)).count();
+        assert!((355..365).contains(&an_hour), "{an_hour}");
+        assert!(at(4_000_000) && at(4_000_100), "long ago");
     }
 }

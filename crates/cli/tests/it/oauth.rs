@@ -327,6 +327,24 @@ fn a_token_that_is_refused_to_a_post_is_not_used_again() {
     assert_eq!(provider.bodies().len(), 2);
 }
 
+/// However young, and though the one before it was refused a moment ago.
+#[test]
+fn a_token_that_is_revoked_at_once_is_got_anew() {
+    let mut world = World::with_store();
+    let state = state(&world, 4);
+    let provider = Provider::start(&mut world, state);
+    let grant = "client-credentials https://auth.allowed.test/token my-client";
+    world.add(CLIENT, &["--to", ALLOWED, "--env", "TOKEN", "--oauth", grant]).ok();
+    let script = r#"
+        ask() { curl -sS -o /dev/null -w '%{http_code} ' -H "Authorization: Bearer $TOKEN" "$@"; }
+        ask https://api.allowed.test/revoke
+        ask https://api.allowed.test/one
+        ask https://api.allowed.test/revoke
+        ask https://api.allowed.test/two"#;
+    assert_eq!(world.agent_sh(script).run().ok(), "200 200 200 200 ");
+    assert_eq!(provider.bodies().len(), 3);
+}
+
 /// A secret whose provider's answers are sealed, and the tokens that will be in them.
 fn sealed(world: &mut World, tokens: usize, seal: &str) -> (Provider, Vec<String>) {
     let state = state(world, tokens);
