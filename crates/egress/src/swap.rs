@@ -29,6 +29,7 @@ mod ledger;
 mod member;
 mod message;
 mod nesting;
+mod parts;
 mod password;
 mod plan;
 mod said;

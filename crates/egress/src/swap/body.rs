@@ -18,6 +18,7 @@ use super::{
     escape::Escape,
     hidden::Lookout,
     ledger::{Fate, Ledger, Values},
+    parts::{Delimiter, Watch},
     plan::{Framing, Stream, refused},
 };
 use crate::{
@@ -66,6 +67,8 @@ struct Swap {
     location: Location,
     escape: Escape,
     bound: Bound,
+    /// Of a multipart body, whose parts may say their lengths.
+    parts: Option<Watch>,
 }
 
 enum Item {
@@ -80,12 +83,13 @@ enum Item {
 impl Swapping {
     /// The swap of what follows `begun`.
     pub(super) fn new<B>(stream: Stream<B>, ledger: Ledger, framing: Framing) -> (B, Self) {
-        let swapping = Self {
+        let mut swapping = Self {
             input: stream.begun,
             recoder: stream.recoder,
             framing,
             ..Self::plain(ledger, Location::Body, stream.escape, stream.bound)
         };
+        swapping.swap.parts = stream.delimiter.map(Delimiter::watch);
         (stream.body, swapping)
     }
 
@@ -105,7 +109,7 @@ impl Swapping {
             lookout: Lookout::new(escape),
             queue: VecDeque::new(),
             out: Vec::new(),
-            swap: Swap { ledger: Some(ledger), values, location, escape, bound },
+            swap: Swap { ledger: Some(ledger), values, location, escape, bound, parts: None },
             release: None,
             framing: Framing::Anew,
         }
@@ -127,12 +131,16 @@ impl Swapping {
             match item {
                 Item::Plain(bytes) if self.recoder.is_none() && bytes.len() >= COPY_BELOW => {
                     if self.out.is_empty() {
+                        self.swap.look(&bytes);
                         return Ok(Some(bytes));
                     }
                     self.queue.push_front(Item::Plain(bytes));
                     break;
                 }
-                Item::Plain(bytes) => self.put(&bytes)?,
+                Item::Plain(bytes) => {
+                    self.swap.look(&bytes);
+                    self.put(&bytes)?;
+                }
                 Item::Placeholder(pattern) => match self.swap.judge(pattern)? {
                     Fate::Left => {
                         let table = self.swap.ledger()?.table().clone();
@@ -276,6 +284,13 @@ impl Swap {
         }
     }
 
+    /// Looks at what is sent as it came.
+    fn look(&mut self, plain: &[u8]) {
+        if let Some(parts) = &mut self.parts {
+            parts.look(plain);
+        }
+    }
+
     fn has_value(&self, pattern: PatternId) -> Result<bool, Error> {
         Ok(self.values.has(self.ledger()?.table().spelling(pattern).secret))
     }
@@ -291,6 +306,9 @@ impl Swap {
         let mut spelled = zeroize::Zeroizing::new(Vec::with_capacity(escape.length(value)));
         escape.write(value, &mut spelled);
         self.bound.check(found.text.len(), spelled.len())?;
+        if let Some(parts) = &self.parts {
+            parts.check(found.text.len(), spelled.len())?;
+        }
         if framing == Framing::Kept && spelled.len() != found.text.len() {
             let detail = "the value changed its length in the middle of the request".into();
             return Err(Error::with(Code::SecretUnavailable, detail));

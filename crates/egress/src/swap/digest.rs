@@ -1,5 +1,5 @@
 //! What a swap inside the body would make wrong: digests and signatures in the head, S3's chunk
-//! framing, and formats whose messages carry their lengths.
+//! framing, formats whose messages carry their lengths, and parts of something longer (`Content-Range`).
 
 use http::{HeaderMap, HeaderValue, header};
 use keyless_core::{Code, Error};
@@ -38,6 +38,8 @@ pub(super) enum Bound {
     Lengths,
     /// A length that was declared, of a file too long to know its new one before; the same.
     Declared,
+    /// The head says which bytes of something longer it is; the same.
+    Range,
     /// Nothing.
     No,
 }
@@ -47,6 +49,7 @@ impl Bound {
         match (binds_body(headers), has_lengths_inside(headers)) {
             (true, _) => Self::Digest,
             (false, true) => Self::Lengths,
+            (false, false) if headers.contains_key(header::CONTENT_RANGE) => Self::Range,
             (false, false) => Self::No,
         }
     }
@@ -72,7 +75,11 @@ impl Bound {
                 let detail = "a file of more than 8 MiB, or one that there is no room or time to read ahead, keeps the length that it was declared with; send it without one (`transfer-encoding: chunked`)";
                 Err(Error::with(Code::BodyDigest, detail.into()))
             }
-            Self::Lengths | Self::Declared | Self::No => Ok(()),
+            Self::Range if placeholder != value => {
+                let detail = "Content-Range says how much of the whole it is";
+                Err(Error::with(Code::BodyDigest, detail.into()))
+            }
+            Self::Lengths | Self::Declared | Self::Range | Self::No => Ok(()),
         }
     }
 }

@@ -23,6 +23,13 @@ pub(super) struct Find {
     strings: u32,
 }
 
+impl Find {
+    /// How long the value is as it will stand there.
+    pub(super) fn length(&self, values: &Values) -> Result<usize, Error> {
+        Ok(self.escape.length_within(self.strings, values.open(self.secret)?))
+    }
+}
+
 /// Finds every placeholder in `text`.
 pub(super) fn find(table: &SwapTable, text: &[u8], escape: Escape) -> Vec<Find> {
     let (mut finds, mut nesting) = (Vec::new(), Nesting::default());
@@ -86,8 +93,7 @@ pub(super) fn splice(
     // Room for all of it: what outgrows its room leaves a copy behind that nobody wipes.
     let mut room = text.len();
     for found in finds {
-        let value = values.open(found.secret)?;
-        room = room - found.range.len() + found.escape.length_within(found.strings, value);
+        room = room - found.range.len() + found.length(values)?;
     }
     let mut out = Zeroizing::new(Vec::with_capacity(room));
     let mut done = 0;

@@ -25,6 +25,7 @@ use super::{
     head::judge,
     hidden::Lookout,
     ledger::{Ledger, Values},
+    parts::Delimiter,
     table::{BodyInterest, Facts, SwapTable},
 };
 use crate::{
@@ -79,6 +80,8 @@ pub(super) struct Stream<B> {
     pub(super) recoder: Option<Recoder>,
     pub(super) escape: Escape,
     pub(super) bound: Bound,
+    /// Where it is multipart.
+    pub(super) delimiter: Option<Delimiter>,
     /// The secrets whose values may be put in.
     pub(super) swappable: Arc<[usize]>,
 }
@@ -269,6 +272,7 @@ impl<B: Body<Data = Bytes> + Unpin> Sent<B> {
             recoder,
             escape: Escape::of_body(&head.headers),
             bound: of(&head.headers),
+            delimiter: Delimiter::of(&head.headers),
             swappable: Arc::clone(&facts.swappable),
         }))
     }
@@ -310,19 +314,27 @@ impl Whole {
     fn splice<B>(self, values: &Values, headers: &mut HeaderMap) -> Result<SwapBody<B>, Error> {
         let Self { sent, decoded, finds, bound, trailers, mut room } = self;
         let mut longer: usize = 0;
-        for Find { range, secret, .. } in &finds {
-            let value = values.open(*secret)?;
-            bound.check(range.len(), value.len())?;
-            longer += value.len().saturating_sub(range.len());
+        for found in &finds {
+            let (placeholder, value) = (found.range.len(), found.length(values)?);
+            bound.check(placeholder, value)?;
+            longer += value.saturating_sub(placeholder);
         }
         if finds.is_empty() {
             return Ok(SwapBody::whole(sent, trailers));
         }
         room.take(longer)?;
+        let delimiter = Delimiter::of(headers);
+        let splice = |text: &[u8]| {
+            let plain = splice(text, &finds, values)?;
+            match &delimiter {
+                Some(delimiter) => delimiter.set_right(text, plain),
+                None => Ok(plain),
+            }
+        };
         let swapped: Zeroizing<Vec<u8>> = match decoded {
-            None => splice(&sent, &finds, values)?,
+            None => splice(&sent)?,
             Some((plain, mut recoder)) => {
-                let plain = splice(&plain, &finds, values)?;
+                let plain = splice(&plain)?;
                 // Each fills a buffer of its own, once: one that grew would leave a copy behind unwiped.
                 let (mut most, mut end) = (Zeroizing::default(), Zeroizing::default());
                 recoder.encode(&plain, &mut most).map_err(|error| refused(&error))?;

@@ -357,6 +357,61 @@ fn digests_refuse_a_swap_and_nothing_else() {
     }
 }
 
+/// A swap of another length is refused in one that names its place in the whole; one of the same is not.
+#[test]
+fn a_range_keeps_its_length() {
+    const LONG: &str = "a-value-that-is-as-long-as-its-look-alike";
+    let rule = rule("api.test", &Location::ALL);
+    let alike = Bench::new(vec![("alike", LONG, rule, look_alike(LONG.len()))]);
+    for (bench, fits) in [(bench(), false), (alike, true)] {
+        for exact in [true, false] {
+            let body = Chunks::cut(bench.placeholder(0).as_bytes(), &[], exact);
+            let mut request = post("application/octet-stream", None, body);
+            request.headers_mut().insert("content-range", "bytes 0-9/90".parse().unwrap());
+            match swapped(&bench, "api.test", request) {
+                Ok(sent) => assert!(fits && sent.body() == LONG.as_bytes(), "{exact}"),
+                refused => assert!(!fits && code(refused) == Code::BodyDigest, "{exact}"),
+            }
+        }
+    }
+}
+
+/// A part's own is set right where the body is read before it is sent; where it has left by then, the swap is refused.
+#[test]
+fn parts_that_say_their_length_do_so_after_the_swap() {
+    let bench = bench();
+    let placeholder = bench.placeholder(0);
+    let part = |head: &str, text: &str| format!("--x\r\nA: b\r\n{head}\r\n\r\n{text}\r\n");
+    let length = |text: &str| format!("Content-Length: {}", text.len());
+    let says = |text: &str| part(&length(text), text);
+    let body = |said: &str, unsaid: &str| {
+        format!("{}{}{}--x--\r\n", says("before"), says(said), part("C: d", unsaid))
+    };
+    for coding in [None, Some(Coding::Gzip)] {
+        let send = |text: &str, exact| {
+            let text = coding.map_or(text.into(), |coding| coded(coding, &[text.as_bytes()]));
+            let body = Chunks::cut(&text, &[7; 99], exact);
+            let sent =
+                swapped(&bench, "api.test", post("multipart/form-data; boundary=x", coding, body))?;
+            let length =
+                sent.headers().get(CONTENT_LENGTH).map(|it| it.to_str().unwrap().to_owned());
+            let sent = sent.into_body();
+            if exact {
+                assert_eq!(length, Some(sent.len().to_string()));
+            }
+            let plain = coding.map_or(sent.clone(), |coding| decoded(coding, &sent, &[]).unwrap());
+            Ok::<_, Error>(String::from_utf8(plain).unwrap())
+        };
+        let said = body(placeholder, "text");
+        assert_eq!(send(&said, true).unwrap(), body(VALUE, "text"));
+        assert_eq!(code(send(&said, false)), Code::BodyDigest);
+        let unsaid = body("text", placeholder);
+        for exact in [true, false] {
+            assert_eq!(send(&unsaid, exact).unwrap(), body("text", VALUE));
+        }
+    }
+}
+
 #[test]
 fn codings_that_hide_the_body_are_refused_where_a_swap_may_happen() {
     let bench = bench();
