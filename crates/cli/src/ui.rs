@@ -17,7 +17,7 @@ use std::{
 use anstyle::{AnsiColor, Style};
 use indicatif::ProgressBar;
 use keyless_core::{
-    Code, Error, SafeText,
+    Code, Error, Exit, SafeText,
     nl_message::{NlFault, Shape},
 };
 use keyless_daemon::ci;
@@ -157,14 +157,27 @@ impl Ui {
 
     /// The answer: `words` for people, `data` for machines.
     pub(crate) fn answer(&self, command: &str, data: &impl Serialize, words: &str) {
+        self.conclude(command, Ok(()), data, words);
+    }
+
+    /// The answer of a command that examines something, as [`Self::answer`], and its exit status: where that is bad, the
+    /// envelope is not `ok`, and without errors, since the command itself did not fail.
+    pub(crate) fn conclude(
+        &self,
+        command: &str,
+        outcome: Result<(), Exit>,
+        data: &impl Serialize,
+        words: &str,
+    ) -> ExitCode {
         match self.format {
             Format::Words => say(&mut anstream::stdout(), &visible(words)),
             Format::Json => {
                 let data = serde_json::to_value(data).unwrap_or(Value::Null);
-                let envelope = self.envelope(command, true, &data, &[]);
+                let envelope = self.envelope(command, outcome.is_ok(), &data, &[]);
                 Self::verbatim(&format!("{envelope:#}"));
             }
         }
+        outcome.map_or_else(|exit| ExitCode::from(exit as u8), |()| ExitCode::SUCCESS)
     }
 
     /// The exit status of a command that did what it was asked: a failure all the same where its answer was lost, as a

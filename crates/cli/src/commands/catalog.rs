@@ -5,7 +5,7 @@ mod urls;
 
 use std::{env, fmt::Write as _, fs, path::PathBuf, process::ExitCode};
 
-use keyless_core::{Code, Error, SafeText};
+use keyless_core::{Code, Error, Exit, SafeText};
 use keyless_daemon::{
     AgreedBy, Places, counted, path_unusable,
     vault::{Provider, ProviderFault, Providers, Tier, Variant, read_provider},
@@ -194,8 +194,9 @@ fn validate(ui: &Ui, providers: &Providers, args: &CatalogValidateArgs) -> ExitC
     }
     let listed: Vec<_> =
         faults.iter().map(|(file, why)| json!({ "file": file, "why": why })).collect();
-    ui.answer("catalog validate", &json!({ "usable": good, "faults": listed }), &words);
-    if faults.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(2) }
+    let outcome = if faults.is_empty() { Ok(()) } else { Err(Exit::Usage) };
+    let data = json!({ "usable": good, "faults": listed });
+    ui.conclude("catalog validate", outcome, &data, &words)
 }
 
 /// The folder whose project is meant; one that is gone is in no project.

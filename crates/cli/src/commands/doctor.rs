@@ -8,7 +8,7 @@ use std::{
 };
 
 use anstyle::AnsiColor;
-use keyless_core::{Code, Error, SafeText};
+use keyless_core::{Code, Error, Exit, SafeText};
 use keyless_daemon::vault::read_settings_text;
 use keyless_daemon::{
     AgreedBy, Places, ci,
@@ -33,8 +33,8 @@ pub(super) async fn run(ui: &Ui) -> Result<ExitCode, Error> {
     let checks = ui.wait("Examining", checks(&here)).await?;
     let worst = checks.iter().map(|check| check.state).max().unwrap_or(CheckState::Ok);
     let words: String = checks.iter().map(words).collect();
-    ui.answer("doctor", &json!({ "state": worst, "checks": checks }), &words);
-    Ok(if worst == CheckState::Fault { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    let outcome = if worst == CheckState::Fault { Err(Exit::Failure) } else { Ok(()) };
+    Ok(ui.conclude("doctor", outcome, &json!({ "state": worst, "checks": checks }), &words))
 }
 
 /// Every check, for the project that `folder` lies in.

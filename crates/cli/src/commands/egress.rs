@@ -2,7 +2,7 @@
 
 use std::{fmt::Write as _, process::ExitCode};
 
-use keyless_core::Error;
+use keyless_core::{Error, Exit};
 use keyless_daemon::{Explanation, Places, Question, Subject};
 
 use super::{config, open_store};
@@ -30,8 +30,8 @@ async fn explain(ui: &Ui, args: &ExplainArgs) -> Result<ExitCode, Error> {
         };
         keyless_daemon::explain(&config, subject, &asked).await?
     };
-    ui.answer("egress explain", &explanation, &words_of(&explanation));
-    Ok(ExitCode::SUCCESS)
+    let outcome = if explanation.code.is_none() { Ok(()) } else { Err(Exit::Refused) };
+    Ok(ui.conclude("egress explain", outcome, &explanation, &words_of(&explanation)))
 }
 
 fn words_of(explanation: &Explanation) -> String {

@@ -51,8 +51,7 @@ fn check(ui: &Ui, args: &GuardCheckArgs) -> Result<ExitCode, Error> {
             let mut data = serde_json::to_value(&blocked).unwrap_or_default();
             data["decision"] = "block".into();
             data["nl_code"] = blocked.code().nl_code().into();
-            ui.answer("guard check", &data, &words(&blocked));
-            Ok(ExitCode::from(Exit::Refused as u8))
+            Ok(ui.conclude("guard check", Err(Exit::Refused), &data, &words(&blocked)))
         }
     }
 }

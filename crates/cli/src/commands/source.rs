@@ -4,7 +4,7 @@ mod declaring;
 
 use std::{collections::BTreeMap, process::ExitCode, sync::Arc};
 
-use keyless_core::{Error, SecretPath};
+use keyless_core::{Error, Exit, SecretPath};
 use keyless_daemon::{
     LookedOver, Operator,
     vault::{Held, RouterConfig, SecretsFile, SourceConfig, SourceReport},
@@ -192,6 +192,6 @@ async fn check(ui: &Ui, args: CheckArgs) -> Result<ExitCode, Error> {
     words.push('\n');
     words.push_str(&declared(&reports));
     let data = json!({ "secrets": data, "failed": failed, "declared": reports });
-    ui.answer("source check", &data, &words);
-    Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let outcome = if failed == 0 { Ok(()) } else { Err(Exit::Failure) };
+    Ok(ui.conclude("source check", outcome, &data, &words))
 }

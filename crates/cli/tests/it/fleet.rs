@@ -622,7 +622,7 @@ fn explain_asks_every_rule_and_sends_nothing() {
     world.write_config();
     let explain = |url: &str, more: &[&str]| {
         let words = [&["egress", "explain", url, "--json"], more].concat();
-        world.keyless(&words).without_passphrase().run().data()
+        world.keyless(&words).without_passphrase().run().json()["data"].clone()
     };
     let rules = |answer: &Value| -> Vec<String> {
         let steps = answer["steps"].as_array().unwrap();
@@ -661,7 +661,8 @@ fn explain_asks_every_rule_and_sends_nothing() {
     let catalog = world.operator_file("locked.yaml").display().to_string();
     let answer = explain("https://evil.test/", &["--catalog", &catalog]);
     assert_eq!(answer["code"], "destination_not_listed");
-    let words = world.keyless(&["egress", "explain", "https://localhost/"]).run().ok();
+    let refused = world.keyless(&["egress", "explain", "https://localhost/"]).run();
+    let words = refused.exits(4).text();
     assert!(
         words.starts_with("It would be refused: internal_destination.") && words.contains("zone"),
         "{words}"
@@ -758,7 +759,7 @@ fn explain_says_what_the_engine_would_do() {
     add("team/calls/token", &["--to", ALLOWED, "--env", "C", "--allow", graphql]);
     let explain = |method: &str, url: &str| {
         let words = ["egress", "explain", url, "--method", method, "--json"];
-        world.keyless(&words).without_passphrase().run().data()
+        world.keyless(&words).without_passphrase().run().json()["data"].clone()
     };
     let of = |answer: &Value, path: &str| {
         let mut all = answer["secrets"].as_array().unwrap().iter();

@@ -130,6 +130,8 @@ mod units;
 mod unlock;
 /// What opens the store, and what was removed.
 mod vault;
+/// `ok` and the exit status of what examines.
+mod verdicts;
 /// The approvals page in a browser, and those who have no business there.
 mod web;
 /// Names, addresses and zones, in a network of their own.

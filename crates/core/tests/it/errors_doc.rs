@@ -33,6 +33,23 @@ Every error that a person or an agent can meet. An HTTP refusal carries the code
 `keyless run` ends as its command does, by the same status or signal. So does `keyless exec`, by the same status; an action that ran too long
 ends it with 124, as `timeout` has it, and not with its code's own.
 
+With `--json` an answer's `ok` is `true` exactly when the exit status is 0. Where the command itself failed, `errors` says how. A command that examines something and finds it bad has
+`\"ok\":false` too, with an empty `errors`: what it found is in `data`.
+
+| command | exit status when it is bad |
+|---|---|
+| `catalog validate` | 2: a file can't be used |
+| `catalog add-url`, `catalog refresh` | 1: an address gave no catalog that can be used |
+| `doctor` | 1: a check is a `fault` |
+| `egress explain` | 4: the request would be refused |
+| `grant explain` | 4: the action would be refused |
+| `guard check` | 4: the command would be blocked |
+| `hooks check` | 1: something was found, or not all could be looked through |
+| `secret check` | 1: a service rejected a value |
+| `secret import` | 1: a value was refused |
+| `secret validate` | 1: something required is missing or has expired, or an entry can't be used |
+| `source check` | 1: a value can't be had |
+
 | code | NL | HTTP | exit | what happened | who | what to do next | retry |
 |---|---|---|---|---|---|---|---|
 ";

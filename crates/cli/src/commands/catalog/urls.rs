@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use keyless_core::Error;
+use keyless_core::{Error, Exit};
 use keyless_daemon::{Config, Places, UrlCatalogs, UrlOutcome, UrlReport};
 use serde_json::json;
 
@@ -125,11 +125,11 @@ fn tell(ui: &Ui, command: &str, reports: &[UrlReport]) -> ExitCode {
             report.url
         ));
     }
-    ui.answer(command, &json!({ "addresses": reports }), &words(reports));
     let good = |report: &UrlReport| {
         matches!(report.outcome, UrlOutcome::Loaded | UrlOutcome::LoadedFromCache)
     };
-    if reports.iter().all(good) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    let outcome = if reports.iter().all(good) { Ok(()) } else { Err(Exit::Failure) };
+    ui.conclude(command, outcome, &json!({ "addresses": reports }), &words(reports))
 }
 
 fn words(reports: &[UrlReport]) -> String {

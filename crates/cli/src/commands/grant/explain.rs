@@ -98,8 +98,8 @@ pub(super) async fn run(ui: &Ui, args: GrantExplainArgs) -> Result<ExitCode, Err
     }
     let data: Vec<Value> = said.iter().map(shown).collect();
     let answer = json!({ "allowed": all_allowed, "agent": refusals, "permissions": data });
-    ui.answer("grant explain", &answer, &words);
-    Ok(if all_allowed { ExitCode::SUCCESS } else { ExitCode::from(Exit::Refused as u8) })
+    let outcome = if all_allowed { Ok(()) } else { Err(Exit::Refused) };
+    Ok(ui.conclude("grant explain", outcome, &answer, &words))
 }
 
 /// The secrets that the agent's own grants name, for whatever.

@@ -10,7 +10,7 @@ use std::{
     process::ExitCode,
 };
 
-use keyless_core::{Code, Error, SafeText};
+use keyless_core::{Code, Error, Exit, SafeText};
 use keyless_daemon::{
     Places, path_unusable,
     setup::{KnownPaths, aliases_in, carries_variables, is_document, is_taken_from, made_up_in},
@@ -98,8 +98,8 @@ pub(super) async fn run(ui: &Ui, args: &HooksCheckArgs) -> Result<ExitCode, Erro
     }
     looking.warn_of_unjudged(ui);
     let data = json!({ "files": looking.files, "findings": found });
-    ui.answer("hooks check", &data, &words(&found));
-    Ok(if found.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let outcome = if found.is_empty() { Ok(()) } else { Err(Exit::Failure) };
+    Ok(ui.conclude("hooks check", outcome, &data, &words(&found)))
 }
 
 impl Looking {

@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use keyless_core::{Code, Error, SafeText};
+use keyless_core::{Code, Error, Exit, SafeText};
 use keyless_pack::{NOT_A_SECRET, utf16_text};
 use serde_json::json;
 
@@ -275,9 +275,9 @@ impl Seen {
         let Self { looking, found, end } = self;
         looking.warn_of_unjudged(ui);
         let data = json!({ "files": looking.files, "findings": found, "whole": end == End::Whole });
-        ui.answer("hooks check", &data, &words(&found, end, within));
         let is_fine = found.is_empty() && end == End::Whole;
-        if is_fine { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+        let outcome = if is_fine { Ok(()) } else { Err(Exit::Failure) };
+        ui.conclude("hooks check", outcome, &data, &words(&found, end, within))
     }
 }
 

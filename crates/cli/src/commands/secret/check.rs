@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use futures_util::{StreamExt as _, stream};
-use keyless_core::Error;
+use keyless_core::{Error, Exit};
 use keyless_daemon::{Checked, LivenessVerdict, Operator};
 use serde_json::{Value, json};
 
@@ -53,6 +53,7 @@ pub(super) async fn run(ui: &Ui, args: SecretCheckArgs) -> Result<ExitCode, Erro
     } else {
         table(&["PATH", "ASKED", "ANSWER", "WHY"], &rows)
     };
-    ui.answer("secret check", &json!({ "secrets": data, "rejected": rejected }), &words);
-    Ok(if rejected == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let outcome = if rejected == 0 { Ok(()) } else { Err(Exit::Failure) };
+    let data = json!({ "secrets": data, "rejected": rejected });
+    Ok(ui.conclude("secret check", outcome, &data, &words))
 }

@@ -10,7 +10,7 @@ use std::{
     process::ExitCode,
 };
 
-use keyless_core::{Code, Error, SafeText, SecretPath};
+use keyless_core::{Code, Error, Exit, SafeText, SecretPath};
 use keyless_daemon::{
     AgreedBy, Operator, Places, counted,
     setup::{
@@ -73,17 +73,16 @@ pub(super) async fn run(ui: &Ui, args: ImportArgs) -> Result<ExitCode, Error> {
     import.compare(&operator, &proposer).await?;
     warn_of_uncarried(ui, &import, leave);
     if args.dry_run || !is_anything_to_do(&import, leave) || !agreed(ui, &args, &import, leave)? {
-        answer(ui, &import, None);
-        return Ok(ExitCode::SUCCESS);
+        return Ok(answer(ui, &import, None, Ok(())));
     }
     import.keep(&operator, &proposer).await;
     if let Some(project) = &project {
         declare_instead(ui, project, &args, &declared, &import)?;
     }
     let left = leave.map(|leave| import.leave(leave)).transpose()?;
-    answer(ui, &import, left.map(|left| left.replaced));
     let is_refused = |row: &ImportRow| matches!(row.outcome, Outcome::Refused(_));
-    Ok(if import.rows().any(is_refused) { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    let outcome = if import.rows().any(is_refused) { Err(Exit::Failure) } else { Ok(()) };
+    Ok(answer(ui, &import, left.map(|left| left.replaced), outcome))
 }
 
 /// What to do about a line that a later one overrules.
@@ -286,7 +285,12 @@ pub(in crate::commands) fn question(
     format!("Put {new} into the vault, and {place} in place of {gone} in {file}?")
 }
 
-fn answer(ui: &Ui, import: &Import, replaced: Option<usize>) {
+fn answer(
+    ui: &Ui,
+    import: &Import,
+    replaced: Option<usize>,
+    outcome: Result<(), Exit>,
+) -> ExitCode {
     let rows: Vec<Value> = import.rows().map(data).collect();
     let mut words = words(import);
     if let Some(replaced) = replaced {
@@ -303,7 +307,7 @@ fn answer(ui: &Ui, import: &Import, replaced: Option<usize>) {
         "in_lists": import.in_lists,
         "overruled_lines": import.overruled().map(|one| one.line).collect::<Vec<_>>(),
     });
-    ui.answer("secret import", &data, &words);
+    ui.conclude("secret import", outcome, &data, &words)
 }
 
 pub(in crate::commands) fn words(import: &Import) -> String {

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, env, path::PathBuf, process::ExitCode};
 
 use jiff::Zoned;
-use keyless_core::{Code, Error, SafeText, SecretPath};
+use keyless_core::{Code, Error, Exit, SafeText, SecretPath};
 use keyless_daemon::{
     Operator,
     vault::{Freshness, Inventory, Manifest, Origin, Row},
@@ -44,8 +44,8 @@ pub(super) async fn run(ui: &Ui, args: ValidateArgs) -> Result<ExitCode, Error> 
         words.push_str(fault);
         words.push('\n');
     }
-    ui.answer("secret validate", &data, &words);
-    Ok(if bad == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let outcome = if bad == 0 { Ok(()) } else { Err(Exit::Failure) };
+    Ok(ui.conclude("secret validate", outcome, &data, &words))
 }
 
 fn project(named: Option<PathBuf>) -> Result<PathBuf, Error> {
