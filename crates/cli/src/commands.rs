@@ -283,7 +283,7 @@ async fn dispatch(ui: &Ui, command: Command) -> Result<ExitCode, Error> {
         Command::Manual(args) => manual::run(ui, &args),
         Command::Mcp(args) => mcp::run(ui, args).await,
         Command::Pack(args) => Ok(pack::run(ui, &args)),
-        Command::Placeholders(args) => placeholders::run(&args),
+        Command::Placeholders(args) => placeholders::run(ui, &args),
         Command::Proxy(args) => proxy::run(ui, args).await,
         Command::Run(args) => run::run(ui, args).await,
         Command::Secret(command) => secret::run(ui, command).await,

@@ -62,9 +62,9 @@ pub(crate) struct PlaceholdersArgs {
     /// The session
     #[arg(long, value_name = "ID")]
     pub(crate) session: SessionId,
-    /// Lines of NAME=placeholder, or one JSON object
-    #[arg(long, value_name = "FORMAT", default_value = "env")]
-    pub(crate) format: PlaceholderFormat,
+    /// Lines of NAME=placeholder, as without it, or one JSON object
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) format: Option<PlaceholderFormat>,
 }
 
 #[derive(Debug, Args)]

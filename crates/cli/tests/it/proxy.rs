@@ -73,23 +73,18 @@ impl<'w> Sidecar<'w> {
     /// What an orchestrator puts into the guest's environment.
     pub(crate) fn placeholder(&self) -> String {
         let catalog = self.world.operator_file("catalog.yaml").display().to_string();
-        let placeholders = |format: &str| {
-            let arguments = [
-                "placeholders",
-                "--catalog",
-                &catalog,
-                "--key-file",
-                self.word("key_file"),
-                "--session",
-                "thread-7",
-                "--format",
-                format,
-            ];
-            self.world.keyless(&arguments).run().ok()
+        let placeholders = |form: &[&str]| {
+            let arguments = ["placeholders", "--catalog", &catalog, "--session", "thread-7"];
+            let key = ["--key-file", self.word("key_file")];
+            self.world.keyless(&[&arguments[..], &key, form].concat()).run()
         };
-        let object: Value = serde_json::from_str(&placeholders("json")).unwrap();
+        let object = placeholders(&["--format", "json"]).json();
         let placeholder = object["API_TOKEN"].as_str().unwrap().to_owned();
-        assert_eq!(placeholders("env"), format!("API_TOKEN={placeholder}\n"));
+        let lines = placeholders(&["--format", "env"]).ok();
+        assert_eq!(lines, format!("API_TOKEN={placeholder}\n"));
+        assert_eq!(placeholders(&[]).ok(), lines);
+        assert_eq!(placeholders(&["--json"]).data()["placeholders"], object);
+        placeholders(&["--json", "--format", "env"]).exits(2);
         placeholder
     }
 
