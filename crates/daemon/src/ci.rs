@@ -13,10 +13,13 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use keyless_core::{ApproveOnUse, Code, Destination, EgressRule, Error, SafeText, SecretPath};
+use keyless_core::{
+    ApproveOnUse, Code, Destination, EgressRule, Error, SafeText, SecretPath, SecretValue,
+};
 use keyless_vault::{
-    EnvMeaning, EnvName, IndexFile, Inventory, Manifest, Metadata, Passphrase, Provider, Providers,
-    Row, SecretsFile, SourceConfig, Variant, Vault, variables_with_value,
+    EnvMeaning, EnvName, IndexFile, Inventory, KEYLESS_SECRETS_FILE, Manifest, Metadata,
+    Passphrase, Provider, Providers, Row, SecretsFile, SourceConfig, Variant, Vault,
+    variables_with_value,
 };
 use tempfile::TempDir;
 use uuid::Uuid;
@@ -37,7 +40,9 @@ use crate::{
 
 /// Anything but nothing, `0`, `false`, `no` and `off`: values come from the environment alone, and nobody is asked.
 const KEYLESS_CI: &str = "KEYLESS_CI";
-/// Followed by a path as in `KEYLESS_SECRET__TEAM__API__TOKEN`: hosts that may receive the value, apart by commas.
+/// Followed by a path as in `KEYLESS_SECRET__TEAM__API__TOKEN`: the value.
+const KEYLESS_SECRET: &str = "KEYLESS_SECRET__";
+/// Followed by a path in the same way: hosts that may receive the value, apart by commas.
 const KEYLESS_SECRET_TO: &str = "KEYLESS_SECRET_TO__";
 /// Memory, where a machine has it: nothing of the session's store is written to a disk.
 const MEMORY: &str = "/dev/shm";
@@ -87,7 +92,8 @@ pub struct CiSession {
 /// Opens a session for what is wanted, by the text of the project's manifest.
 ///
 /// Fails with [`Code::VariableMissing`] that names every variable that would have done, [`Code::ApprovalRequired`] for a
-/// secret that takes a person, [`Code::SessionUnfit`] for one that may go nowhere.
+/// secret that takes a person, [`Code::SessionUnfit`] for one that may go nowhere, [`Code::ValueRefused`] for a value
+/// that no request could carry.
 pub async fn open_session(
     places: &Places,
     config: &Config,
@@ -199,6 +205,31 @@ impl Declared {
         Ok(all.into_iter().map(|path| (path.clone(), required.contains(path))).collect())
     }
 
+    /// See [`unread_variables`].
+    fn unread(&self, wanted: &Wanted, set: impl Iterator<Item = String>) -> Vec<UnreadVariable> {
+        let Manifest { required, optional, .. } = &self.manifest;
+        let named = match wanted {
+            Wanted::These(paths) => &paths[..],
+            Wanted::All | Wanted::Nothing => &[],
+        };
+        let paths = required.iter().chain(optional).chain(self.index.secrets.keys()).chain(named);
+        let paths: BTreeSet<&SecretPath> = paths.collect();
+        let read: Vec<String> = paths
+            .iter()
+            .flat_map(|path| {
+                [KEYLESS_SECRET, KEYLESS_SECRET_TO].map(|of| of.to_owned() + &tail(path))
+            })
+            .collect();
+        let own = self.index.secrets.values().filter_map(|entry| entry.env.as_ref());
+        let own: BTreeSet<&str> = own.map(EnvName::as_str).collect();
+        let is_unread = |name: &String| {
+            let is_meant = name.starts_with("KEYLESS_SECRET") && name != KEYLESS_SECRETS_FILE;
+            is_meant && !read.contains(name) && !own.contains(&**name)
+        };
+        let unread: BTreeSet<String> = set.filter(is_unread).collect();
+        unread.into_iter().map(|name| UnreadVariable { name, read: read.clone() }).collect()
+    }
+
     /// What is known of one secret; else the variables that would have had its value.
     fn metadata(
         &self,
@@ -233,10 +264,26 @@ impl Declared {
             let words = words.and(" to the hosts that may receive it");
             return Err(Error::with(Code::SessionUnfit, words));
         }
+        self.refuse_unusable(path, found, &metadata)?;
         // The format of a job's token is its service's affair.
         metadata.upkeep.format_regex = None;
         metadata.upkeep.pattern_id = None;
         Ok(Ok(metadata))
+    }
+
+    /// Refuses a value that would fail each use, while it can still be said to whoever set it.
+    fn refuse_unusable(
+        &self,
+        path: &SecretPath,
+        variable: &str,
+        metadata: &Metadata,
+    ) -> Result<(), Error> {
+        let Some(mut value) = self.value_of(variable) else { return Ok(()) };
+        let bytes = std::mem::take(&mut *value).into_bytes();
+        SecretValue::new(path.clone(), bytes, metadata.binding()).map(drop).map_err(|why| {
+            let words = SafeText::default().and(path).and(": what ").as_they_wrote(variable);
+            Error::with(Code::ValueRefused, words.and(" has is no value for it: ").and(why))
+        })
     }
 
     /// Gives the placeholder the form that the value has, where a service has several: a client that checks it sees no other.
@@ -271,7 +318,7 @@ impl Declared {
             .map(ToString::to_string)
             .into_iter()
             .collect();
-        names.push(format!("KEYLESS_SECRET__{}", tail(path)));
+        names.push(format!("{KEYLESS_SECRET}{}", tail(path)));
         if let Some((provider, variant)) = self.known(path, row) {
             let projects = row.env.as_ref().map(ToString::to_string);
             let is_its = |name: &String| {
@@ -294,6 +341,32 @@ fn in_file() -> Result<BTreeMap<String, Zeroizing<String>>, Error> {
     // Of one name the last counts.
     let all = read.assignments.drain(..).map(|one| (one.name, one.value));
     Ok(all.filter(|(name, _)| named.contains(name)).collect())
+}
+
+/// A variable that is meant for env-only mode, and that nothing reads.
+#[derive(Debug, PartialEq, Eq)]
+pub struct UnreadVariable {
+    /// Its name.
+    pub name: String,
+    /// Names of its kind that are read.
+    pub read: Vec<String>,
+}
+
+/// The variables of the environment, and of the file that it names, that look like a secret's and are none's: neither of
+/// one that is wanted, declared or in the operator's index. Faults of what is read here are `open_session`'s to tell.
+pub fn unread_variables(
+    places: &Places,
+    wanted: &Wanted,
+    manifest: Option<&str>,
+) -> Vec<UnreadVariable> {
+    // Where none are asked for none are missed.
+    if *wanted == Wanted::Nothing {
+        return Vec::new();
+    }
+    let Ok(declared) = Declared::read(places, manifest) else { return Vec::new() };
+    let set = env::vars_os().filter(|(_, value)| !value.is_empty());
+    let set = set.filter_map(|(name, _)| name.into_string().ok());
+    declared.unread(wanted, set.chain(declared.in_file.keys().cloned()))
 }
 
 /// `team/api/token` as `TEAM__API__TOKEN`.
@@ -410,6 +483,34 @@ mod tests {
             let taken = chosen(&named, &set);
             assert_eq!(taken, Ok(vec![(path.to_owned(), variable.to_owned())]));
         }
+    }
+
+    #[test]
+    fn a_variable_of_no_secret_is_unread() {
+        let index = "[secret.\"team/acme/key\"]\nenv_var = \"KEYLESS_SECRET_OF_ACME\"";
+        let known = declared("required = [\"team/github/token\"]", index);
+        let unread = |wanted: &Wanted, set: &[&str]| -> Vec<String> {
+            let unread = known.unread(wanted, set.iter().map(|&name| name.to_owned()));
+            unread.into_iter().map(|one| one.name).collect()
+        };
+        let fine = [
+            "GITHUB_TOKE",
+            "KEYLESS_SECRETS_FILE",
+            "KEYLESS_SECRET_OF_ACME",
+            "KEYLESS_SECRET_TO__TEAM__GITHUB__TOKEN",
+            "KEYLESS_SECRET__TEAM__ACME__KEY",
+            "KEYLESS_SECRET__TEAM__GITHUB__TOKEN",
+        ];
+        assert_eq!(unread(&Wanted::All, &fine), [""; 0]);
+        let slips = [
+            "KEYLESS_SECRETS__TEAM__GITHUB__TOKEN",
+            "KEYLESS_SECRET_TEAM_GITHUB_TOKEN",
+            "KEYLESS_SECRET_TO__TEAM__GITHUB__TOKN",
+            "KEYLESS_SECRET__TEAM__OTHER__KEY",
+        ];
+        assert_eq!(unread(&Wanted::All, &slips), slips);
+        let other = Wanted::These(vec![SecretPath::parse("team/other/key").unwrap()]);
+        assert_eq!(unread(&other, &slips), slips[..3]);
     }
 
     #[test]

@@ -23,7 +23,7 @@ use keyless_daemon::{
 
 use rustix::fs::{Stat, fstat, stat};
 
-use super::{config, have_agreed, open_store, opened_vault, other_version};
+use super::{config, have_agreed, open_store, opened_vault, other_version, slips::nearest};
 use crate::{
     args::{FactorArgs, RouteArgs, RunArgs},
     prompt,
@@ -171,6 +171,14 @@ async fn open_ci_session(
     let here = std::env::current_dir().ok();
     let manifest = here.map(|here| manifest_of(&here)).transpose()?.flatten();
     warn_of_unread(ui, places, manifest.as_deref());
+    for unread in ci::unread_variables(places, wanted, manifest.as_deref()) {
+        let meant = nearest(&unread.name, unread.read.iter(), String::as_str);
+        let meant = meant.map_or_else(
+            || "it belongs to no secret that is declared in .keyless/secrets.toml or named with --secret".to_owned(),
+            |meant| format!("did you mean {meant}?"),
+        );
+        ui.warn(format!("nothing reads the variable {}: {meant}", unread.name));
+    }
     let config = config(places, &args.routes)?;
     ci::open_session(places, &config, wanted, manifest.as_deref()).await
 }

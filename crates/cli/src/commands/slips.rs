@@ -179,7 +179,7 @@ pub(super) async fn with_nearest(error: Error) -> Error {
     let Ok(store) = keyless_daemon::open_store(&places).await else { return error };
     let secrets = keyless_daemon::list_secrets(&store).await.unwrap_or_default();
     let paths = secrets.iter().map(|secret| &secret.path).filter(|path| **path != missing);
-    match nearest(&missing, paths) {
+    match nearest(missing.as_str(), paths, SecretPath::as_str) {
         Some(path) => {
             let detail = error.detail().clone().and("; did you mean ").and(path).and("?");
             Error::with(error.code(), detail)
@@ -188,15 +188,16 @@ pub(super) async fn with_nearest(error: Error) -> Error {
     }
 }
 
-/// The path with the fewest letters that are other ones, if these are few.
-fn nearest<'p>(
-    missing: &SecretPath,
-    paths: impl Iterator<Item = &'p SecretPath>,
-) -> Option<&'p SecretPath> {
-    let most = 2 + missing.as_str().len() / 12;
-    let distance = |path: &SecretPath| strsim::osa_distance(missing.as_str(), path.as_str());
-    let near = paths.map(|path| (distance(path), path)).filter(|(far, _)| *far <= most);
-    near.min().map(|(_, path)| path)
+/// The path, or name, with the fewest letters that are other ones, if these are few.
+pub(super) fn nearest<'n, Name: Ord>(
+    missing: &str,
+    names: impl Iterator<Item = &'n Name>,
+    text: fn(&Name) -> &str,
+) -> Option<&'n Name> {
+    let most = 2 + missing.len() / 12;
+    let distance = |name| strsim::osa_distance(missing, text(name));
+    let near = names.map(|name| (distance(name), name)).filter(|(far, _)| *far <= most);
+    near.min().map(|(_, name)| name)
 }
 
 #[cfg(test)]
@@ -207,10 +208,8 @@ mod tests {
     fn the_nearest_path_is_one_with_a_slip_in_it() {
         let paths = ["team/github/token", "team/gitlab/token", "personal/acme/key"];
         let paths = paths.map(|path| SecretPath::parse(path).unwrap());
-        let near = |text: &str| {
-            let missing = SecretPath::parse(text).unwrap();
-            nearest(&missing, paths.iter()).map(SecretPath::as_str)
-        };
+        let near =
+            |text: &str| nearest(text, paths.iter(), SecretPath::as_str).map(SecretPath::as_str);
         assert_eq!(near("team/githb/token"), Some("team/github/token"));
         assert_eq!(near("team/gitlba/token"), Some("team/gitlab/token"));
         assert_eq!(near("personal/acme/keys"), Some("personal/acme/key"));

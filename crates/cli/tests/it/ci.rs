@@ -74,6 +74,48 @@ fn what_is_missing_or_takes_a_person_is_told_at_once() {
     assert!(said.contains("not-available-in-ci-mode") && said.contains("set_env_var"), "{said}");
 }
 
+/// Said before the command starts, since each use would fail later, in the midst of the job.
+#[test]
+fn a_value_that_no_request_could_carry_is_refused_at_the_start() {
+    let world = World::empty();
+    world.declares(MANIFEST);
+    for (value, why) in [("k3y-0f7", "at least 8 bytes"), ("two\nlines-of-it", "CR, LF or NUL")] {
+        let job = world.keyless(&["--ci", "run", "--no-jail", "--", "touch", "started"]);
+        let errors = job.env_with_value("GITHUB_TOKEN", value).run().exits(2).errors();
+        assert!(errors.contains("team/github/token: what GITHUB_TOKEN has"), "{errors}");
+        assert!(errors.contains(why) && !errors.contains(value), "{errors}");
+        assert!(!world.home.work().join("started").exists());
+    }
+}
+
+#[test]
+fn a_variable_with_a_slip_in_its_name_is_told() {
+    let world = World::empty();
+    world.declares(MANIFEST);
+    let run = |name: &str| {
+        let job = world.keyless(&["--ci", "run", "--no-jail", "--", "true"]);
+        job.env_with_value(name, world.canary.value()).run()
+    };
+    let missing = run("KEYLESS_SECRET__TEAM__GITHUB__TOKN").exits(1).errors();
+    let (slip, meant) = (
+        "nothing reads the variable KEYLESS_SECRET__TEAM__GITHUB__TOKN",
+        "KEYLESS_SECRET__TEAM__GITHUB__TOKEN?",
+    );
+    assert!(missing.contains(slip) && missing.contains(meant), "{missing}");
+    let job = world.keyless(&["--ci", "run", "--no-jail", "--", "true"]);
+    let job = job.env("KEYLESS_SECRET_TO__TEAM__GITHUB", "evil.test");
+    let seen = job.env_with_value("GITHUB_TOKEN", world.canary.value()).run();
+    seen.ok();
+    assert!(
+        seen.errors().contains("KEYLESS_SECRET_TO__TEAM__GITHUB: it belongs to no"),
+        "{}",
+        seen.errors()
+    );
+    let fine = run("KEYLESS_SECRET__TEAM__GITHUB__TOKEN");
+    fine.ok();
+    assert!(!fine.errors().contains("nothing reads"), "{}", fine.errors());
+}
+
 /// What the operator says of a secret holds whether the project declares it or not.
 #[test]
 fn a_secret_that_is_only_named_is_as_careful_as_the_operator_says() {
