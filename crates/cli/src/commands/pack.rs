@@ -75,7 +75,7 @@ pub(crate) fn run(ui: &Ui, args: &PackArgs) -> ExitCode {
     });
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
-        // A person, or the answer in a pipe, said no: nothing failed.
+        // A person, or the answer in a pipe, said no, and that is what they wanted.
         Err(error) if error.code() == keyless_pack::Code::ConfirmRequired && !ui.is_json() => {
             ui.line("Nothing was written. (A script says yes with --yes.)");
             ExitCode::SUCCESS
@@ -338,7 +338,7 @@ impl Call<'_> {
         if by_option || self.ui.is_json() {
             return Ok(by_option);
         }
-        if stdin().is_terminal() { ask(question) } else { Ok(piped_yes()) }
+        if stdin().is_terminal() { ask(question) } else { piped_yes(question) }
     }
 
     /// Prints a payload: as an envelope, or in words.
@@ -363,11 +363,15 @@ fn no_dry_run(id: CommandId) -> PackError {
         .hint("leave --dry-run away")
 }
 
-/// `yes | agentpack …`, as agentpack takes it.
-fn piped_yes() -> bool {
+/// `yes | agentpack …`, as agentpack takes it. Where nobody answers at all, a script would go on as if it were done.
+fn piped_yes(question: &str) -> Result<bool, PackError> {
     let mut answer = String::new();
-    let read = stdin().read_line(&mut answer);
-    read.is_ok() && matches!(answer.trim(), "y" | "Y" | "yes")
+    if let Ok(1..) = stdin().read_line(&mut answer) {
+        return Ok(matches!(answer.trim(), "y" | "Y" | "yes"));
+    }
+    let message = format!("nobody is there to answer, so nothing was written: {question}");
+    let error = PackError::new(keyless_pack::Code::TtyRequired, message);
+    Err(error.hint("add --yes, or run it in a terminal"))
 }
 
 fn ask(question: &str) -> Result<bool, PackError> {

@@ -191,10 +191,10 @@ fn people_get_words_and_a_next_step() {
     );
 }
 
-/// Exit statuses of agentpack where nobody said yes: a prompt that is declined is no failure, and what only rolls back
-/// or keeps the config repo asks nobody in a script.
+/// A prompt that is declined is no failure, one that nobody answers is; what only rolls back or keeps the config repo
+/// asks nobody in a script.
 #[test]
-fn a_script_without_a_yes_is_answered_as_by_agentpack() {
+fn a_script_is_asked_as_by_agentpack_and_told_where_nobody_answers() {
     let world = with_repo(1);
     let words = |arguments: &[&str], stdin: &str| {
         let call = world.keyless(&[&["pack"], arguments].concat());
@@ -202,8 +202,12 @@ fn a_script_without_a_yes_is_answered_as_by_agentpack() {
         seen.exits(0).text()
     };
     for command in [&["deploy", "--apply"][..], &["bootstrap"], &["import", "--apply"]] {
-        let said = words(command, "");
+        let said = words(command, "n\n");
         assert!(said.contains("Nothing was written.") && !codex(&world).exists(), "{said}");
+        let unanswered = world.keyless(&[&["pack"], command].concat()).stdin("").run();
+        let said = unanswered.exits(1).errors();
+        assert!(said.contains("E_TTY_REQUIRED") && said.contains("--yes"), "{command:?}: {said}");
+        assert!(!codex(&world).exists(), "{command:?}");
     }
     words(&["deploy", "--apply"], "y\n");
     assert!(codex(&world).join("AGENTS.md").exists(), "as `yes | agentpack deploy --apply`");

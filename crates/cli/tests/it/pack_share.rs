@@ -212,6 +212,6 @@ fn a_script_that_reads_words_may_change_the_config_repo_and_no_more() {
         called(words).exits(0);
     }
     called(&["remote", "set", "/srv/agents.git"]).exits(0);
-    assert!(called(&["deploy", "--apply"]).exits(0).text().contains("Nothing was written."));
+    called(&["deploy", "--apply"]).exits(1);
     assert!(!world.home.home().join(".codex").exists());
 }
