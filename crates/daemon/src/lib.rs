@@ -168,7 +168,7 @@ pub use crate::{
         trust_ends_soon,
     },
     service::{
-        OlderBroker, OwnTools, RemoteSession, SessionOffer, Status, UnlockingTurn,
+        OlderBroker, OwnTools, RemoteSession, SessionOffer, Status, UnlockingTurn, leave_lock,
         lock as lock_service, older_brokers, open_own_session, open_session as open_remote_session,
         reopen as reopen_service, serve, status as service_status, unlocking_turn,
     },

@@ -14,7 +14,7 @@ mod server;
 mod turn;
 
 pub(crate) use client::while_it_answers;
-pub use client::{RemoteSession, lock, open_session, reopen, status};
+pub use client::{RemoteSession, leave_lock, lock, open_session, reopen, status};
 pub use older::{OlderBroker, older_brokers};
 pub use protocol::{SessionOffer, Status};
 pub(crate) use protocol::{Ticket, UNREADABLE_CALL};

@@ -120,14 +120,13 @@ async fn by_code(ui: &Ui, socket: &Path, asked: Option<Duration>) -> Result<Exit
 pub(super) async fn lock(ui: &Ui) -> Result<ExitCode, Error> {
     let places = Places::from_environment()?;
     let socket = places.agent_socket();
-    let sessions = keyless_daemon::service_status(&socket).await.ok().flatten();
-    let sessions = sessions.map_or(0, |status| status.sessions);
-    let was_open = keyless_daemon::lock_service(&socket).await;
     // A broker that hangs keeps none of the others open.
-    let alone = keyless_daemon::end_runs_alone(&places)?;
+    let alone = keyless_daemon::end_runs_alone(&places);
+    let (own, others) = tokio::join!(lock_own(&socket), keyless_daemon::older_brokers(&places));
+    let alone = alone?;
     // Nothing is said to be locked that an older one still has open.
     let (mut older_was_open, mut hangs) = (false, None);
-    for older in keyless_daemon::older_brokers(&places).await {
+    for older in others {
         if older.status.is_none() {
             hangs = Some(older.hangs());
             continue;
@@ -135,7 +134,8 @@ pub(super) async fn lock(ui: &Ui) -> Result<ExitCode, Error> {
         older_was_open |= keyless_daemon::lock_service(&older.socket).await?;
         ui.warn(format!("{}; it was ended too", older.in_words()));
     }
-    let was_open = was_open? || older_was_open;
+    let (own_was_open, sessions) = own?;
+    let was_open = own_was_open || older_was_open;
     if let Some(hangs) = hangs {
         return Err(hangs);
     }
@@ -159,6 +159,20 @@ pub(super) async fn lock(ui: &Ui) -> Result<ExitCode, Error> {
     });
     ui.answer("lock", &data, &words);
     Ok(ExitCode::SUCCESS)
+}
+
+/// Closes the store of this environment's own broker: whether it was open, and how many sessions ended with it. One that
+/// hangs is waited for once.
+async fn lock_own(socket: &Path) -> Result<(bool, u64), Error> {
+    let status = match keyless_daemon::service_status(socket).await {
+        Err(error) if error.code() == Code::BrokerHangs => {
+            keyless_daemon::leave_lock(socket).await;
+            return Err(error);
+        }
+        other => other.ok().flatten(),
+    };
+    let sessions = status.map_or(0, |status| status.sessions);
+    Ok((keyless_daemon::lock_service(socket).await?, sessions))
 }
 
 /// The factor as the vault takes it, from its word on the broker's stdin.

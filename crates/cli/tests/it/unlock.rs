@@ -872,6 +872,10 @@ fn a_broker_that_hangs_is_named_and_keeps_nobody_waiting() {
     let pid = i32::try_from(status(&world)["broker"]["pid"].as_u64().unwrap()).unwrap();
     let process = rustix::process::Pid::from_raw(pid).unwrap();
     rustix::process::kill_process(process, Signal::STOP).unwrap();
+    let begun = Instant::now();
+    told_soon(&world, &["lock"]);
+    // Waited for once: the second call would have five seconds of its own.
+    assert!(begun.elapsed() < Duration::from_secs(9), "{:?}", begun.elapsed());
     for words in [&["lock"][..], &["status"], &["run", "--", "true"]] {
         let seen = world.keyless(words).without_passphrase().run();
         let said = seen.exits(7).errors();

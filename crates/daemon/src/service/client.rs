@@ -23,6 +23,9 @@ use crate::{
     sockets::told_error,
 };
 
+/// How long the word for a broker that hangs may take to find a place in its queue.
+const LEAVING: Duration = Duration::from_millis(500);
+
 /// A session of the service; it ends when this is dropped.
 pub struct RemoteSession {
     offer: SessionOffer,
@@ -127,6 +130,17 @@ pub async fn lock(socket: &Path) -> Result<bool, Error> {
         Answer::Locked => Ok(true),
         other => Err(unexpected(&other)),
     }
+}
+
+/// Leaves the word to close the store with a broker that hangs, which takes it when it goes on, and waits for no answer.
+pub async fn leave_lock(socket: &Path) {
+    let leaving = async {
+        let line = serde_json::to_vec(&Call::Lock).map_err(|_| Error::new(Code::Internal))?;
+        let written = connect(socket).await?.write_all(&[&line[..], b"\n"].concat()).await;
+        written.map_err(|error| unusable(socket, &error))
+    };
+    // One whose queue is full takes no more; that it hangs is told all the same.
+    let _: Result<Result<(), Error>, _> = tokio::time::timeout(LEAVING, leaving).await;
 }
 
 pub(super) async fn connect(socket: &Path) -> Result<UnixStream, Error> {
