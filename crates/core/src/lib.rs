@@ -79,8 +79,9 @@ pub use crate::{
     rule::{
         BodyCalls, ClientAuth, EgressRule, GrantKind, HmacSigner, Injection, InjectionError,
         Location, Locations, OauthGrant, OauthGrantError, OnForeign, Otherwise, PathGlob,
-        PathGlobError, Piece, RequestFacts, RequestRule, RequestRuleError, Sealing, SealingError,
-        SignatureHash, Signer, SignerError, Slot, folded_parameter, is_method,
+        PathGlobError, Piece, REGISTERED_METHODS, RequestFacts, RequestRule, RequestRuleError,
+        Sealing, SealingError, SignatureHash, Signer, SignerError, Slot, folded_parameter,
+        is_method,
     },
     secret::{Binding, MIN_BOUND_BYTES, SecretValue, ValueError},
     session_id::{SessionId, SessionIdError},

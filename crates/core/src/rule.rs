@@ -19,8 +19,8 @@ pub use self::{
     injection::{Injection, InjectionError, Slot},
     path_glob::{PathGlob, PathGlobError},
     request_rule::{
-        BodyCalls, Otherwise, RequestFacts, RequestRule, RequestRuleError, folded_parameter,
-        is_method,
+        BodyCalls, Otherwise, REGISTERED_METHODS, RequestFacts, RequestRule, RequestRuleError,
+        folded_parameter, is_method,
     },
     signer::{HmacSigner, Piece, SignatureHash, Signer, SignerError},
 };

@@ -11,6 +11,33 @@ for method in GET POST; do
 done
 curl -sS -X DELETE -H "Authorization: Bearer $TOKEN" "https://api.allowed.test/repos/acme/site""#;
 
+/// Such a rule names nothing: an `allow` then refuses everything, and an `ask` asks nobody.
+#[test]
+fn a_rule_that_names_nothing_is_told() {
+    let world = World::with_store();
+    let add = |rules: &[&str]| {
+        let to = ["--to", ALLOWED, "--to", "files.allowed.test:8443", "--env", VARIABLE];
+        world.add(TOKEN, &[&to, rules].concat())
+    };
+    for rule in ["GET evil.test/**", "GET api.allowed.test:8443/**"] {
+        for option in ["--allow", "--ask"] {
+            let errors = add(&[option, rule]).exits(2).errors();
+            assert!(errors.contains(rule), "{errors}");
+            assert!(errors.contains("api.allowed.test, files.allowed.test:8443"), "{errors}");
+        }
+    }
+    let seen = add(&["--allow", "GTE,HEAD /a", "--ask", "DELTE api.allowed.test/**"]);
+    seen.ok();
+    for words in ["GTE in the rule GTE,HEAD /a", "mean GET?", "DELTE in the rule", "mean DELETE?"] {
+        assert!(seen.errors().contains(words), "{words}: {}", seen.errors());
+    }
+    let set = |rules: &[&str]| world.keyless(&[&["secret", "set", TOKEN], rules].concat()).run();
+    set(&["--allow", "GET evil.test/**"]).exits(2);
+    let fine = set(&["--to", "evil.test", "--any-request", "--allow", "GET,LIST evil.test/**"]);
+    fine.ok();
+    assert_eq!(fine.errors(), "");
+}
+
 #[test]
 fn a_request_outside_the_rules_goes_nowhere_and_says_why() {
     let mut world = World::with_store();

@@ -70,6 +70,50 @@ const METHOD: &[u8] = b"_method";
 const DOCUMENT: &str = "document.";
 const BY_ID: &str = "it names a GraphQL document by an id or hash, and what that calls can't be seen; have the client send the document alone (`query`), or a rule allow it by name (`graphql:document.ID`)";
 const UNREAD_FORM: &str = "a form in its body may name another method (`_method`) and can't be looked into; send at most 8 MiB of plain UTF-8 with names in one piece, say what it is where it is no form (`content-type: application/octet-stream`), or have a rule allow every method there (`*`)";
+/// The methods of HTTP. Source: IANA's Hypertext Transfer Protocol (HTTP) Method Registry.
+pub const REGISTERED_METHODS: [&str; 39] = [
+    "ACL",
+    "BASELINE-CONTROL",
+    "BIND",
+    "CHECKIN",
+    "CHECKOUT",
+    "CONNECT",
+    "COPY",
+    "DELETE",
+    "GET",
+    "HEAD",
+    "LABEL",
+    "LINK",
+    "LOCK",
+    "MERGE",
+    "MKACTIVITY",
+    "MKCALENDAR",
+    "MKCOL",
+    "MKREDIRECTREF",
+    "MKWORKSPACE",
+    "MOVE",
+    "OPTIONS",
+    "ORDERPATCH",
+    "PATCH",
+    "POST",
+    "PRI",
+    "PROPFIND",
+    "PROPPATCH",
+    "PUT",
+    "REBIND",
+    "REPORT",
+    "SEARCH",
+    "TRACE",
+    "UNBIND",
+    "UNCHECKOUT",
+    "UNLINK",
+    "UNLOCK",
+    "UPDATE",
+    "UPDATEREDIRECTREF",
+    "VERSION-CONTROL",
+];
+/// Methods that servers take beside these: caches', HashiCorp Vault's, and the one that searches with a body.
+const WELL_KNOWN: [&str; 4] = ["BAN", "LIST", "PURGE", "QUERY"];
 /// More methods than any request names.
 const MAX_METHODS: usize = 64;
 /// Headers by which servers take another path (IIS, Symfony and their heirs).
@@ -206,6 +250,14 @@ impl RequestRule {
     /// The methods that it names; none: any.
     pub(super) fn methods(&self) -> &[String] {
         &self.methods
+    }
+
+    /// The methods that it names and nobody has registered: mostly slips, of which no request makes use.
+    pub fn unregistered_methods(&self) -> impl Iterator<Item = &str> {
+        self.methods
+            .iter()
+            .map(String::as_str)
+            .filter(|method| !REGISTERED_METHODS.contains(method) && !WELL_KNOWN.contains(method))
     }
 
     /// Parses a line.
@@ -598,6 +650,19 @@ mod tests {
         assert!(!allowed(&allow, &facts("POST", "/repos/acme/x")));
         assert!(!allowed(&allow, &facts("GET", "/repos/other")));
         assert!(allowed(&[], &facts("DELETE", "/anything")));
+    }
+
+    #[test]
+    fn a_slip_in_a_method_is_seen() {
+        let unregistered = |text: &str| -> Vec<String> {
+            let rule = RequestRule::parse(text).unwrap();
+            rule.unregistered_methods().map(str::to_owned).collect()
+        };
+        assert_eq!(unregistered("GTE,HEAD,DELTE /x"), ["GTE", "DELTE"]);
+        for fine in ["* /x", "GET,POST,PUT,PATCH,DELETE,HEAD,OPTIONS /x", "LIST,VERSION-CONTROL /"]
+        {
+            assert_eq!(unregistered(fine), [""; 0], "{fine}");
+        }
     }
 
     #[test]

@@ -98,7 +98,19 @@ fn changed_rule(rule: Option<EgressRule>, args: &RuleArgs) -> Result<Option<Egre
         rule.on_foreign = word.into();
     }
     change_uses(&mut rule, &args.uses);
+    refuse_beyond(&rule, &args.uses)?;
     Ok(Some(rule))
+}
+
+/// Refuses rules about hosts where the value never goes. Those of a preset may be: they are for whoever names less.
+fn refuse_beyond(rule: &EgressRule, args: &UseArgs) -> Result<(), Error> {
+    let mut said = args.allow.iter().chain(&args.ask);
+    let Some(beyond) = said.find(|said| !said.is_within_reach(&rule.to)) else { return Ok(()) };
+    let hosts: Vec<String> = rule.to.iter().map(ToString::to_string).collect();
+    let words = SafeText::words("the rule ").as_they_wrote(&beyond.to_string());
+    let words = words.and(" is about a host, or port, where the secret does not go: it goes to ");
+    let words = words.as_they_wrote(&hosts.join(", "));
+    Err(Error::with(Code::Usage, words.and("; name the host with --to, or correct the rule")))
 }
 
 /// Lists that are given take the place of those that were there.

@@ -1,6 +1,6 @@
 //! What works and is hardly meant, of a secret that is added or changed: said once, where it can still be mended.
 
-use keyless_core::{Destination, Host, SecretPath};
+use keyless_core::{Destination, EgressRule, Host, REGISTERED_METHODS, SecretPath};
 use keyless_daemon::{
     Places, missing_companions,
     setup::signer_of,
@@ -8,7 +8,7 @@ use keyless_daemon::{
     vault::{Metadata, RouterConfig, Secret, SourceConfig},
 };
 
-use crate::ui::Ui;
+use crate::{commands::slips::nearest, ui::Ui};
 
 /// Hosts that are the jail's own inside of one.
 const OWN: [&str; 2] = ["localhost", "127.0.0.1"];
@@ -28,6 +28,7 @@ pub(super) fn remark(
         ));
     }
     warn_of_hosts(ui, metadata.egress.iter().flat_map(|rule| &rule.to));
+    warn_of_methods(ui, metadata.egress.as_ref());
     if let Some(name) = undeclared_source(places, metadata) {
         ui.warn(format!(
             "sources.toml has no source {name}, so the value can't be had: keyless source add {name} --type TYPE"
@@ -86,6 +87,17 @@ pub(in crate::commands) fn warn_of_hosts<'a>(
             ui.warn(format!(
                 "{host} is a name of one word: a machine of your own network, unless a dot is missing"
             ));
+        }
+    }
+}
+
+/// Says which methods of the rules no request is likely to have: an `ask` with a slip in it asks nobody.
+fn warn_of_methods(ui: &Ui, rule: Option<&EgressRule>) {
+    for rule in rule.iter().flat_map(|rule| rule.allow.iter().chain(&rule.ask)) {
+        for method in rule.unregistered_methods() {
+            let meant = nearest(method, REGISTERED_METHODS.iter(), |name| name);
+            let meant = meant.map(|meant| format!(" (did you mean {meant}?)")).unwrap_or_default();
+            ui.warn(format!("{method} in the rule {rule} is no method that HTTP has{meant}"));
         }
     }
 }
