@@ -41,6 +41,28 @@ Examples:
     Explain(GrantExplainArgs),
 }
 
+/// What says of a grant what a file says as a whole.
+const TERMS: [&str; 18] = [
+    "agent",
+    "instance",
+    "organization",
+    "secrets",
+    "actions",
+    "from",
+    "life",
+    "max_uses",
+    "approve",
+    "trust",
+    "environments",
+    "contexts",
+    "addresses",
+    "max_concurrent",
+    "max_per_minute",
+    "hosts",
+    "writes",
+    "id",
+];
+
 #[derive(Debug, Args)]
 pub(crate) struct GrantCreateArgs {
     /// The software that it is for: nl://VENDOR/TYPE/VERSION
@@ -59,10 +81,10 @@ pub(crate) struct GrantCreateArgs {
     #[arg(long = "action", value_name = "TYPE", value_parser = parse_granted)]
     pub(crate) actions: Vec<GrantedAction>,
     /// From when on; now when absent
-    #[arg(long, value_name = "TIME", conflicts_with = "file")]
+    #[arg(long, value_name = "TIME")]
     pub(crate) from: Option<Timestamp>,
     /// For how long: 1s to 168h; 8h when absent. After that it permits nothing
-    #[arg(long = "for", value_name = "TIME", value_parser = parse_time, conflicts_with = "file")]
+    #[arg(long = "for", value_name = "TIME", value_parser = parse_time)]
     pub(crate) life: Option<Duration>,
     /// How many actions; no limit when absent
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
@@ -97,8 +119,8 @@ pub(crate) struct GrantCreateArgs {
     /// Its name; drawn when absent
     #[arg(long, value_name = "NAME", value_parser = parse_id)]
     pub(crate) id: Option<GrantId>,
-    /// Read the whole object from a JSON file, or from stdin with -
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["agent", "secrets", "actions"])]
+    /// Read the whole object from a JSON file, or from stdin with -; nothing else is said of it then
+    #[arg(long, value_name = "FILE", conflicts_with_all = TERMS)]
     pub(crate) file: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) factor: FactorArgs,
@@ -193,4 +215,23 @@ fn parse_context(text: &str) -> Result<(String, String), String> {
     let pair = text.split_once('=').filter(|(key, _)| !key.is_empty());
     pair.map(|(key, value)| (key.to_owned(), value.to_owned()))
         .ok_or_else(|| "KEY=VALUE".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn a_file_has_nothing_beside_it_but_the_factor() {
+        let all = GrantCreateArgs::augment_args(clap::Command::new("create"));
+        let factor = FactorArgs::augment_args(clap::Command::new("factor"));
+        let ids = |command: &clap::Command| -> BTreeSet<String> {
+            command.get_arguments().map(|argument| argument.get_id().to_string()).collect()
+        };
+        let mut beside = ids(&all);
+        beside.retain(|id| id != "file" && !ids(&factor).contains(id));
+        assert_eq!(beside, TERMS.map(str::to_owned).into());
+    }
 }

@@ -32,6 +32,20 @@ fn a_grant_is_made_explained_and_taken_back() {
     from_stdin(&grant).ok();
     grant["permissions"][0]["conditions"]["moon_phase"] = json!("full");
     assert!(from_stdin(&grant).exits(2).errors().contains("moon_phase"));
+    // The file is the whole of it: what stands beside would be passed over.
+    for beside in [
+        &["--approve"][..],
+        &["--max-uses", "1"],
+        &["--trust", "L2"],
+        &["--host", "db.test"],
+        &["--for", "1h"],
+        &["--id", "g3"],
+        &["--organization", "acme"],
+    ] {
+        let words = [&["grant", "create", "--file", "-"], beside].concat();
+        let errors = world.keyless(&words).stdin("{}").run().exits(2).errors();
+        assert!(errors.contains("--file") && errors.contains(beside[0]), "{errors}");
+    }
 
     world.keyless(&["grant", "revoke", "g1", "--reason", "over"]).run().ok();
     let listed = world.keyless(&["grant", "list", "--json"]).run().data();
