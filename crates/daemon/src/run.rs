@@ -73,12 +73,14 @@ pub enum Ended {
 }
 
 /// A command that has come to its end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Ran {
     /// How it ended.
     pub ended: Ended,
     /// Whether its session was over before: the broker was locked, is gone, or was told to end it.
     pub outlived_session: bool,
+    /// Why the session's end is not on record.
+    pub unrecorded: Option<Error>,
 }
 
 /// Runs the command to its end, and ends the session.
@@ -104,8 +106,10 @@ pub fn run(spec: &RunSpec, session: SessionHandle) -> BoxFuture<'_, Result<Ran, 
             never = ending => match never {},
         };
         let was_ended = entry.is_some_and(|entry| !entry.is_there());
-        let outlived_session = session.end().await.map(|over| over || was_ended);
-        Ok(Ran { ended: ended?, outlived_session: outlived_session? })
+        let over = session.end().await;
+        // What the command came to is its own, whatever becomes of the session.
+        let (ended, unrecorded) = (ended?, over.as_ref().err().cloned());
+        Ok(Ran { ended, outlived_session: was_ended || over.unwrap_or(false), unrecorded })
     })
 }
 

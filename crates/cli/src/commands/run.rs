@@ -27,7 +27,7 @@ use super::{config, have_agreed, open_store, opened_vault, other_version, slips:
 use crate::{
     args::{FactorArgs, RouteArgs, RunArgs},
     prompt,
-    ui::Ui,
+    ui::{Ui, in_sentences},
 };
 
 pub(super) async fn run(ui: &Ui, args: RunArgs) -> Result<ExitCode, Error> {
@@ -101,12 +101,19 @@ pub(super) async fn run(ui: &Ui, args: RunArgs) -> Result<ExitCode, Error> {
     };
     // Before a signal that the command died by ends this process too.
     drop(home);
-    let Ran { ended, outlived_session } = ran.map_err(|error| with_shell(error, &one_word))?;
+    let Ran { ended, outlived_session, unrecorded } =
+        ran.map_err(|error| with_shell(error, &one_word))?;
     if outlived_session {
         ui.warn(
             "the session was over before the command: the broker was locked or ended, or somebody ended the session. \
              What the command asked for after that was refused",
         );
+    }
+    if let Some(error) = unrecorded {
+        ui.warn(format!(
+            "the session is over, and its end could not be written to the log: {}",
+            in_sentences(&error)
+        ));
     }
     match ended {
         Ended::Code(code) => Ok(ExitCode::from(u8::try_from(code & 0xff).unwrap_or(1))),

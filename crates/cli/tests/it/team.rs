@@ -6,6 +6,7 @@ use keyless_testkit::{Canary, Postgres, PostgresOptions, TestCa};
 use serde_json::{Value, json};
 
 use crate::{
+    invocation::KEYLESS,
     mcp::{Agent, USE, about, approve, gated, pending, unlock},
     nl::{
         BOXED,
@@ -271,6 +272,24 @@ fn without_the_database_nothing_is_allowed_until_it_is_back() {
     });
     team.ann.keyless(&["secret", "list"]).run().ok();
     chains(&team.ann);
+}
+
+/// What the command did is done, and its own status says so; that the log lacks the end is a matter of the log.
+#[test]
+fn a_run_whose_store_is_lost_ends_as_its_command() {
+    let mut team = Team::new();
+    let errors = team.ann.home.work().join("errors");
+    let line =
+        format!("exec {KEYLESS} run -- sh -c 'echo up; read line; exit 9' 2>{}", errors.display());
+    let mut run = team.ann.keyless(&[]).instead(&["sh", "-c", &line]).start();
+    assert_eq!(run.line(), "up");
+    team.database.kill();
+    run.say("go");
+    assert_eq!(run.wait().code(), Some(9));
+    let errors = fs::read_to_string(errors).unwrap();
+    assert!(errors.contains("its end could not be written to the log"), "{errors}");
+    assert!(errors.contains("Next: "), "{errors}");
+    team.database.restart().unwrap();
 }
 
 #[test]
