@@ -158,6 +158,7 @@ impl EgressRule {
     /// What the value may contain.
     pub fn binding(&self) -> Binding {
         match &self.sign {
+            Some(Signer::TlsClient { chain: None }) => Binding::TlsClient,
             Some(signer) if signer.is_tls() => Binding::Tls,
             _ => Binding::Destinations,
         }

@@ -31,6 +31,18 @@ pub enum ValueError {
     /// Nothing at all.
     #[error("the value is empty")]
     Empty,
+    /// The key of a TLS client without its certificates.
+    #[error(
+        "it has a private key and no certificate: give both in one text (cat client.key client.crt), or name the secret \
+         that has the certificates, as in tls-client:PATH"
+    )]
+    NoCertificate,
+    /// The certificates of a TLS client without its key.
+    #[error(
+        "it has no private key that can be used (-----BEGIN PRIVATE KEY-----, not encrypted): give key and certificates \
+         in one text (cat client.key client.crt)"
+    )]
+    NoPrivateKey,
     /// No PEM in a value that takes part in TLS.
     #[error("the key or the certificates of a TLS client are text in PEM (-----BEGIN …)")]
     NotPem,
@@ -51,6 +63,8 @@ pub enum Binding {
     None,
     /// It is the key or the certificates of a TLS client: PEM, which stands in no request.
     Tls,
+    /// It is both, in one text.
+    TlsClient,
 }
 
 impl SecretValue {
@@ -144,17 +158,35 @@ fn check(bytes: &[u8], binding: Binding) -> Result<(), ValueError> {
     }
     match binding {
         Binding::Destinations => {}
-        Binding::None => return Ok(()),
-        Binding::Tls => {
-            const BEGIN: &[u8] = b"-----BEGIN ";
-            let is_pem = bytes.windows(BEGIN.len()).any(|window| window == BEGIN);
-            return if is_pem { Ok(()) } else { Err(ValueError::NotPem) };
+        Binding::Tls | Binding::TlsClient if !holds(bytes, "-----BEGIN ") => {
+            return Err(ValueError::NotPem);
+        }
+        Binding::None | Binding::Tls => return Ok(()),
+        Binding::TlsClient => {
+            let has_key = PRIVATE_KEYS.iter().any(|begin| holds(bytes, begin));
+            let has_certificate = holds(bytes, "-----BEGIN CERTIFICATE-----");
+            return match (has_key, has_certificate) {
+                (true, true) => Ok(()),
+                (true, false) => Err(ValueError::NoCertificate),
+                (false, _) => Err(ValueError::NoPrivateKey),
+            };
         }
     }
     if bytes.iter().any(|b| matches!(b, b'\r' | b'\n' | b'\0')) {
         return Err(ValueError::ControlCharacter);
     }
     if bytes.len() < MIN_BOUND_BYTES { Err(ValueError::TooShort) } else { Ok(()) }
+}
+
+/// Keys as TLS takes them (PKCS #8, PKCS #1, SEC 1).
+const PRIVATE_KEYS: [&str; 3] = [
+    "-----BEGIN PRIVATE KEY-----",
+    "-----BEGIN RSA PRIVATE KEY-----",
+    "-----BEGIN EC PRIVATE KEY-----",
+];
+
+fn holds(bytes: &[u8], text: &str) -> bool {
+    bytes.windows(text.len()).any(|window| window == text.as_bytes())
 }
 
 #[cfg(test)]
@@ -186,6 +218,15 @@ mod tests {
         for binding in [Binding::Destinations, Binding::None, Binding::Tls] {
             assert_eq!(make(b"kloak_0123456789", binding), Some(ValueError::Placeholder));
         }
-        assert_eq!(make(b"-----BEGIN PRIVATE KEY-----\nMC4=\n", Binding::Tls), None);
+        let (key, certificate) =
+            ("-----BEGIN PRIVATE KEY-----\nMC4=\n", "-----BEGIN CERTIFICATE-----\nMII=\n");
+        let both = |text: String| make(text.as_bytes(), Binding::TlsClient);
+        assert_eq!(make(key.as_bytes(), Binding::Tls), None);
+        assert_eq!(both(key.into()), Some(ValueError::NoCertificate));
+        assert_eq!(both(certificate.into()), Some(ValueError::NoPrivateKey));
+        let encrypted = key.replace("PRIVATE", "ENCRYPTED PRIVATE");
+        assert_eq!(both(encrypted + certificate), Some(ValueError::NoPrivateKey));
+        assert_eq!(both("12345678".into()), Some(ValueError::NotPem));
+        assert_eq!(both(format!("{key}{certificate}")), None);
     }
 }

@@ -48,15 +48,21 @@ fn a_client_certificate_opens_the_door_for_requests_within_its_rules() {
     let (first, second) = (client(&world, "first"), client(&world, "second"));
     let add = ["secret", "add", KEY, "--value-stdin", "--to", ALLOWED, "--sign", "tls-client"];
     let rules = ["--allow", "GET /open/**"];
-    // A key alone is no client; a text that is no PEM is not even taken.
-    world.keyless(&[&add[..], &rules].concat()).stdin("no key at all").run().exits(2);
-    world.keyless(&[&add[..], &rules].concat()).stdin(&first.key_pem[..]).run().ok();
+    let adding = |value: &str| world.keyless(&[&add[..], &rules].concat()).stdin(value).run();
+    // A key alone is no client, and neither are certificates.
+    for (value, why) in [
+        ("no key at all", "are text in PEM"),
+        (&first.key_pem, "a private key and no certificate"),
+        (&first.certificate_pem, "no private key"),
+    ] {
+        let errors = adding(value).exits(2).errors();
+        assert!(errors.contains(why), "{errors}");
+    }
+    adding(&bundle(&first)).ok();
     let ask = "for way in --http1.1 --http2; do curl -sS $way https://api.allowed.test/open/a; done
         curl -sS -w '%{http_code}\\n' -X POST https://api.allowed.test/open/a";
-    let lonely = world.agent_sh(ask).run().ok();
-    assert!(lonely.contains("value_refused") && lonely.contains("no certificates"), "{lonely}");
     let rotate = ["secret", "rotate", KEY, "--value-stdin"];
-    world.keyless(&rotate).stdin(bundle(&first)).run().ok();
+    world.keyless(&rotate).stdin(&second.key_pem[..]).run().exits(2);
     let said = world.agent_sh(ask).run().ok();
     assert_eq!(said.matches("SUCCESS CN=first GET").count(), 2, "{said}");
     assert!(said.contains("rule_denied") && said.ends_with("403\n"), "{said}");
