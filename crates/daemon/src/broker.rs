@@ -51,7 +51,8 @@ use crate::{
     withdrawal::Follower,
 };
 
-pub use self::variables::shared_variables;
+pub(crate) use self::variables::shared_variables;
+pub use self::variables::word_of_shared_variable;
 
 /// How long what a session's end cuts may take to be over.
 const CUT: Duration = Duration::from_secs(1);

@@ -111,7 +111,7 @@ pub use crate::{
     alone::{end_run_alone, end_runs_alone, runs_alone},
     broker::{
         Broker, Inherited, OpenSession, SessionEnvironment, Variable, Wanted, missing_companions,
-        open_bare_session, shared_variables,
+        open_bare_session, word_of_shared_variable,
     },
     catalog_urls::{
         Outcome as UrlOutcome, ProjectCatalogs, ProjectFile, Trust, UrlCatalogs, UrlReport,

@@ -135,7 +135,7 @@ pub(super) fn placeholder(secret: &Secret, key: &SessionKey) -> Placeholder {
 }
 
 /// The variables that several of `secrets` want, where each is given to a session that asks for none by name.
-pub fn shared_variables(secrets: &[Secret]) -> BTreeMap<&EnvName, Vec<&SecretPath>> {
+pub(crate) fn shared_variables(secrets: &[Secret]) -> BTreeMap<&EnvName, Vec<&SecretPath>> {
     let mut wanted: BTreeMap<&EnvName, Vec<&SecretPath>> = BTreeMap::new();
     for secret in secrets.iter().filter(|secret| is_offered(secret)) {
         if let Some(name) = &secret.metadata.env {
@@ -144,6 +144,20 @@ pub fn shared_variables(secrets: &[Secret]) -> BTreeMap<&EnvName, Vec<&SecretPat
     }
     wanted.retain(|_, paths| paths.len() > 1);
     wanted
+}
+
+/// What it comes to that a secret wants the variable of others, for whoever gave it that: a sentence without its end.
+/// `all` are the store's secrets, that one among them.
+pub fn word_of_shared_variable(path: &SecretPath, all: &[Secret]) -> Option<String> {
+    let shared = shared_variables(all);
+    let (name, paths) = shared.into_iter().find(|(_, paths)| paths.contains(&path))?;
+    let others = paths.into_iter().filter(|other| *other != path);
+    let others: Vec<&str> = others.map(SecretPath::as_str).collect();
+    Some(format!(
+        "{} has the variable {name} too: a keyless run that names neither is refused, but in a project whose \
+         .keyless/secrets.toml declares secrets, and not both. keyless secret set {path} --env ANOTHER gives it one of its own",
+        others.join(", ")
+    ))
 }
 
 /// Takes away what the project does not declare, where it declares any secret, and says how many those are. What it takes

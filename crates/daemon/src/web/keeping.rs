@@ -13,7 +13,10 @@ use super::{
     handlers::{Answered, prove_once, to},
     pages::{NEW, known_path},
 };
-use crate::operator::{Occasion, Weight, read_path};
+use crate::{
+    broker::word_of_shared_variable,
+    operator::{Occasion, Weight, read_path},
+};
 
 /// A form of a secret's dialog.
 pub(super) async fn save(
@@ -49,14 +52,30 @@ async fn give(web: &Web, sent: &mut Sent, secret: Option<&Secret>) -> Result<Str
     let (given, value) = read_given(occasion, &providers, is_bound, &mut sent.fields)?;
     prove_once(web, sent, Weight::of_value(occasion)).await?;
     web.desk.approver.give(&path, occasion, given, value).await?;
-    Ok(format!("{path} has its value."))
+    Ok(with_shared_variable(web, &path, format!("{path} has its value.")).await)
 }
 
 async fn change(web: &Web, sent: &mut Sent, secret: &Secret) -> Result<String, Error> {
     let metadata = read_metadata(secret, &sent.fields)?;
     prove_once(web, sent, Weight::of_change(&secret.metadata, &metadata)).await?;
+    let variable = metadata.env.clone();
     web.desk.approver.change(&secret.path, &secret.metadata, metadata).await?;
-    Ok(format!("{}: changed.", secret.path))
+    let done = format!("{}: changed.", secret.path);
+    Ok(if secret.metadata.env == variable {
+        done
+    } else {
+        with_shared_variable(web, &secret.path, done).await
+    })
+}
+
+/// What was done, with what else a command would say of the secret's variable.
+async fn with_shared_variable(web: &Web, path: &SecretPath, done: String) -> String {
+    // It is done, whether or not the list can be had once more.
+    let all = web.desk.vault.list().await.unwrap_or_default();
+    match word_of_shared_variable(path, &all) {
+        Some(words) => format!("{done} {words}."),
+        None => done,
+    }
 }
 
 async fn check(web: &Web, path: &SecretPath) -> Result<String, Error> {

@@ -4,8 +4,8 @@ use keyless_core::{Destination, EgressRule, Host, REGISTERED_METHODS, SecretPath
 use keyless_daemon::{
     Places, missing_companions,
     setup::signer_of,
-    shared_variables,
     vault::{Metadata, RouterConfig, Secret, SourceConfig},
+    word_of_shared_variable,
 };
 
 use crate::{commands::slips::nearest, ui::Ui};
@@ -53,22 +53,8 @@ pub(super) fn remark(
             "no --env NAME: keyless run offers it to no command by itself; keyless secret set {path} --env NAME"
         ));
     }
-    let Some(name) = &metadata.env else { return };
-    let shared = shared_variables(all);
-    let others: Vec<&str> = shared
-        .get(name)
-        .filter(|paths| paths.contains(&path))
-        .into_iter()
-        .flatten()
-        .filter(|other| **other != path)
-        .map(|other| other.as_str())
-        .collect();
-    if !others.is_empty() {
-        ui.warn(format!(
-            "{} has the variable {name} too: a keyless run that names neither is refused, but in a project whose \
-             .keyless/secrets.toml declares secrets, and not both. keyless secret set {path} --env ANOTHER gives it one of its own",
-            others.join(", ")
-        ));
+    if let Some(words) = word_of_shared_variable(path, all) {
+        ui.warn(words);
     }
 }
 

@@ -182,7 +182,13 @@ impl Office {
                 if occasion == Occasion::New {
                     app.choose(Some(path.to_string()));
                 }
-                format!("{path} has its value; running sessions take it up within seconds.")
+                let all = self.vault.list().await.unwrap_or_default();
+                match keyless_daemon::word_of_shared_variable(&path, &all) {
+                    Some(words) => format!("{path} has its value. {words}."),
+                    None => {
+                        format!("{path} has its value; running sessions take it up within seconds.")
+                    }
+                }
             }
             Act::VerifyChain => {
                 app.seen.chain = Some(self.overview.chain().await);

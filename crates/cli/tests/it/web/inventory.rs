@@ -67,17 +67,22 @@ fn a_secret_is_added_at_the_page() {
     let script = format!(
         "await page.goto(path('secrets')); await page.getByRole('link', {{ name: 'Add a secret' }}).click();
 await seen('A path of your own');
-const fill = async (secret) => {{
+const fill = async (secret, variable) => {{
   await page.getByLabel('Path', {{ exact: true }}).fill(secret);
   await page.getByLabel('Value', {{ exact: true }}).fill({value:?});
   await page.getByLabel('Hosts that may receive it').fill('{ALLOWED}');
-  await page.getByLabel('Variable for its placeholder').fill('OTHER_{VARIABLE}');
+  await page.getByLabel('Variable for its placeholder').fill(variable);
   await page.getByRole('button', {{ name: 'Save' }}).click();
 }};
-await fill('{TOKEN}'); await seen('with this path exists');
-await fill('team/new/key'); await seen('team/new/key has its value.');
+await fill('{TOKEN}', 'OTHER_{VARIABLE}'); await seen('with this path exists');
+await fill('team/new/key', 'LD_PRELOAD'); await seen('LD_PRELOAD');
+await fill('team/new/key', 'SSL_CERT_FILE'); await seen('every session sets this variable');
+await fill('team/new/key', 'OTHER_{VARIABLE}'); await seen('team/new/key has its value.');
 const row = page.locator('tr', {{ hasText: 'team/new/key' }});
-await row.getByText('OTHER_{VARIABLE}').waitFor(); await row.getByText('not lately').waitFor();"
+await row.getByText('OTHER_{VARIABLE}').waitFor(); await row.getByText('not lately').waitFor();
+await page.getByRole('link', {{ name: 'Add a secret' }}).click();
+await fill('team/newer/key', '{VARIABLE}');
+await seen('{TOKEN} has the variable {VARIABLE} too'); await seen('secret set team/newer/key --env ANOTHER');"
     );
     in_a_browser(&world, &script);
     let shown = world.keyless(&["secret", "show", "team/new/key", "--json"]).run().data();
