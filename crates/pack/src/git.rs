@@ -308,13 +308,25 @@ fn until_ended(child: &mut Child, streams: &mut Streams, patience: Duration) -> 
     }
 }
 
+/// The verb: the first word that is neither an option of git's own nor the setting behind one. A branch may have any name.
+fn verb<'a>(arguments: &[&'a str]) -> Option<&'a str> {
+    let mut words = arguments.iter().copied();
+    while let Some(word) = words.next() {
+        match word {
+            "-c" => drop(words.next()),
+            _ => return Some(word),
+        }
+    }
+    None
+}
+
 fn prepared(folder: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new("git");
     command.arg("-c").arg("protocol.ext.allow=never");
     // Programs that the repository's own settings name: an agent may have written those. What checks a commit or a push
     // is a person's, and goes on doing so.
     command.arg("-c").arg("core.fsmonitor=false");
-    if !arguments.iter().any(|word| matches!(*word, "commit" | "push")) {
+    if !matches!(verb(arguments), Some("commit" | "push")) {
         command.arg("-c").arg("core.hooksPath=/dev/null");
     }
     // The helper that speaks HTTP outlives a git that is killed; it goes when the server stays silent. It is in no group
@@ -582,7 +594,15 @@ mod tests {
         git(&["config", "core.fsmonitor", program.to_str().unwrap()]);
         git(&["status", "--porcelain"]);
         git(&["worktree", "add", "--quiet", ".git/tree", "HEAD"]);
+        // What the verb is given may be called as another verb is.
+        for name in ["commit", "push"] {
+            git(&["worktree", "add", "--quiet", "-b", name, &format!(".git/tree-{name}"), "HEAD"]);
+            git(&["checkout", "--quiet", "HEAD", "--", "a"]);
+        }
         assert!(!ran.exists());
+        std::fs::copy(&program, home.path().join(".git/hooks/pre-commit")).unwrap();
+        git(&["commit", "-q", "--allow-empty", "-m", "b"]);
+        assert!(ran.exists());
     }
 
     #[test]
