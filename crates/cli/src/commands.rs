@@ -321,15 +321,15 @@ async fn open_sure_store(ui: &Ui) -> Result<(Places, Store), Error> {
     let places = Places::from_environment()?;
     let (store, fault) = keyless_daemon::open_sure_store(&places).await?;
     if let Some(fault) = &fault {
-        warn_of_config(ui, fault);
+        warn_of_config(ui, &fault.message(), fault.code().remediation().action);
     }
     keyless_daemon::note_home(&places);
     Ok((places, store))
 }
 
-fn warn_of_config(ui: &Ui, fault: &Error) {
-    let next = fault.code().remediation().action;
-    ui.warn(format!("config.toml as it lies there is not in force: {fault}. Next: {next}"));
+/// Says that the file is passed over. `fault` is a message, with its full stop.
+fn warn_of_config(ui: &Ui, fault: &str, next: &str) {
+    ui.warn(format!("config.toml as it lies there is not in force: {fault} Next: {next}"));
 }
 
 /// The vault as the proof to a broker that runs, which goes by the `config.toml` that it took up last: a fault in the file

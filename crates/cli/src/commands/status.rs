@@ -81,11 +81,11 @@ pub(super) async fn run(ui: &Ui) -> Result<ExitCode, Error> {
     let words = format!("Store:   {store}\nBroker:  {broker}\nJail:    {jail}\n{waiting}");
     let problem = Config::load(&places.config_file()).err();
     if let Some(problem) = problem.filter(|_| found.is_ok()) {
-        warn_of_config(ui, &problem);
+        warn_of_config(ui, &problem.message(), problem.code().remediation().action);
     } else if let Some(problem) = service.as_ref().and_then(|status| status.config_problem.as_ref())
     {
         let next = service.as_ref().map_or("", keyless_daemon::Status::config_step);
-        ui.warn(format!("config.toml as it lies there is not in force: {problem} Next: {next}"));
+        warn_of_config(ui, problem, next);
     }
     if let Some(problem) = service.as_ref().and_then(|status| status.signing_problem.as_ref()) {
         ui.warn(format!("the end of the log could not be signed: {problem}"));

@@ -296,6 +296,8 @@ fn a_config_with_a_typo_keeps_nobody_from_the_broker() {
         let warned = seen.errors();
         seen.ok();
         assert!(warned.contains("not in force: ") && warned.contains("line 2, polcy"), "{warned}");
+        // One full stop, the message's own.
+        assert!(warned.contains(") Next: "), "{words:?}: {warned}");
     }
     // What decides by the file, and what may be about another store, does not go on.
     for words in [&["secret", "list"][..], &["web"]] {
