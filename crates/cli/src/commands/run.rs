@@ -20,7 +20,6 @@ use keyless_daemon::{
     manifest_of,
     vault::{IndexFile, Manifest, SecretsFile},
 };
-
 use rustix::fs::{Stat, fstat, stat};
 
 use super::{config, have_agreed, open_store, opened_vault, other_version, slips::nearest};
