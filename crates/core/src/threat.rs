@@ -2,7 +2,7 @@
 //!
 //! A score is made of incidents, the time and the operator's scale alone, so that it can be worked out again from what
 //! is stored. What an agent may have done by mistake (references to what it has no grant for, too many
-//! messages) never makes it red by itself. Source: reference/nl.md, section 6, C-22 and C-23.
+//! messages) makes it yellow at most by itself, and never red. Source: reference/nl.md, section 6, C-22 and C-23.
 
 mod incident;
 mod record;

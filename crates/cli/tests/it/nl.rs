@@ -288,9 +288,11 @@ fn what_may_not_be_is_denied_and_written_down() {
         .keyless(&["audit", "query", "--agent", AGENT, "--result", "blocked", "--json"])
         .run()
         .data();
-    let [incident, blocked] = &listed["entries"].as_array().unwrap()[..] else {
+    let [incident, blocked, mistake] = &listed["entries"].as_array().unwrap()[..] else {
         panic!("{listed}")
     };
+    // The reference with which it became yellow.
+    assert_eq!(mistake["detail"]["kind"], "TX-1");
     assert_eq!(incident["detail"]["kind"], "T1");
     assert_eq!(blocked["detail"]["rule_id"], "NL-4-DENY-002");
     let export =

@@ -11,6 +11,8 @@ const WINDOW_HOURS: f64 = 24.0;
 const KEPT_HOURS: f64 = 14.0 * 24.0;
 /// The most incidents that are kept; a score is long at its end by then.
 const MAX_KEPT: usize = 256;
+/// The most that all that may be mistakes weigh together: as much as makes an agent yellow.
+const MISTAKES_WEIGH: f64 = 0.3;
 
 /// How an agent is dealt with.
 #[derive(
@@ -79,6 +81,13 @@ impl Band {
     }
 }
 
+impl Shift {
+    /// Whether the agent is dealt with in another way from now on.
+    pub fn is_of_band(&self) -> bool {
+        self.before.band != self.after.band
+    }
+}
+
 impl ThreatRecord {
     /// Where the agent stands. From orange on only the operator makes it better.
     pub fn standing(&self, scale: &Scale, now: Timestamp) -> Standing {
@@ -119,15 +128,24 @@ impl ThreatRecord {
     }
 
     /// `min(100, round(100 · Σ base/100 · e^(-0.05·hours) · (1 + log2 n)))` on the protocol's scale, where n is how many of its type there
-    /// are within a day. Behaviour alone gives at most an orange one.
+    /// are within a day. What may be mistakes weighs so much together and no more, and makes nobody red.
     fn score(&self, scale: &Scale, now: Timestamp) -> u8 {
-        let sum = |certain_alone: bool| -> f64 {
-            let counted =
-                self.incidents.iter().filter(|incident| !certain_alone || incident.is_certain());
-            counted.map(|incident| self.weight(incident, scale, now)).sum()
-        };
-        let (certain, all) = (points(sum(true)), points(sum(false)));
-        if Band::of(certain) == Band::Red { all } else { all.min(79) }
+        let certain = self.sum(Incident::is_certain, scale, now);
+        let all = points(certain + self.mistakes(scale, now));
+        if Band::of(points(certain)) == Band::Red { all } else { all.min(79) }
+    }
+
+    /// Their bound fades from the last of them on: what lies far beyond it would keep an agent yellow for days.
+    fn mistakes(&self, scale: &Scale, now: Timestamp) -> f64 {
+        let is_mistake = |incident: &Incident| !incident.is_certain();
+        let last = self.incidents.iter().filter(|one| is_mistake(one)).map(|one| one.at).max();
+        let left = last.map_or(0.0, |at| scale.left_after(hours_since(at, now)));
+        self.sum(is_mistake, scale, now).min(MISTAKES_WEIGH * left)
+    }
+
+    fn sum(&self, counts: impl Fn(&Incident) -> bool, scale: &Scale, now: Timestamp) -> f64 {
+        let counted = self.incidents.iter().filter(|incident| counts(incident));
+        counted.map(|incident| self.weight(incident, scale, now)).sum()
     }
 
     fn weight(&self, incident: &Incident, scale: &Scale, now: Timestamp) -> f64 {

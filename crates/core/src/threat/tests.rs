@@ -50,7 +50,22 @@ fn bands_begin_where_the_protocol_says() {
     assert_eq!(band(&[seen(SecretInOutput, 0)]), Band::Orange);
     assert_eq!(band(&[Incident::honeypot(at(0))]), Band::Red);
     // However often it asked for what it may not have: mistakes are no proof.
-    assert_eq!(band(&behaved(200)), Band::Orange);
+    assert_eq!(band(&behaved(200)), Band::Yellow);
+}
+
+#[test]
+fn mistakes_weigh_so_much_together_and_are_soon_forgotten() {
+    let standing = |record: &ThreatRecord, hours| record.standing(&Scale::default(), at(hours));
+    let many = behaved(256);
+    let mistaken = with(&many);
+    assert_eq!(standing(&mistaken, 0), Standing { score: 30, band: Band::Yellow });
+    // Their sum alone would be as high for days.
+    assert_eq!(standing(&mistaken, 1), Standing { score: 29, band: Band::Green });
+    // Beside what is none they count, and still make nobody red.
+    let with_one =
+        |one| with(&[many.as_slice(), &[seen(one, 0)]].concat()).standing(&Scale::default(), at(0));
+    assert_eq!(with_one(EncodingBypass), Standing { score: 70, band: Band::Orange });
+    assert_eq!(with_one(SecretInOutput), Standing { score: 79, band: Band::Orange });
 }
 
 #[test]

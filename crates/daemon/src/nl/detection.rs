@@ -11,7 +11,7 @@ use keyless_core::{
     Code, Error, SafeText,
     agent::InstanceId,
     audit::{Action, Agent, Detail, Draft, Outcome, Target},
-    threat::{Band, Incident, Scale, Shift, Standing, ThreatRecord},
+    threat::{Band, DetectionMethod, Incident, Scale, Shift, Standing, ThreatRecord},
 };
 use keyless_store::{AuditLog, Store, ThreatRow};
 use keyless_vault::{Vault, Voucher};
@@ -55,17 +55,47 @@ impl Detection {
         }
     }
 
-    /// Takes incidents in; gives what they have changed. `by` is the agent in the log's words.
+    /// Takes incidents in that have an entry of their own only where they change a band; gives what they have changed. `by`
+    /// is the agent in the log's words.
     pub(crate) async fn add(
         &self,
         instance: &InstanceId,
         by: Agent,
         seen: &[Incident],
     ) -> Result<Shift, Error> {
-        let now = Timestamp::now();
-        let shift = self.change(instance, |record| record.add(seen, &self.scale, now)).await?;
-        self.record(by.into(), instance, shift, "incidents").await?;
+        let (shift, by) = (self.take(instance, seen).await?, Arc::new(by));
+        for incident in seen.iter().filter(|_| shift.is_of_band()) {
+            let by = Arc::clone(&by);
+            let entry = plain_entry(by, Action::Incident, Outcome::Blocked, Target::Session);
+            self.log.append(as_incident(entry, *incident, shift)).await?;
+        }
+        self.tell(by, instance, shift).await?;
         Ok(shift)
+    }
+
+    /// Takes incidents in; gives what they have changed, which [`Self::tell`] is to be told once they are in the log.
+    pub(super) async fn take(
+        &self,
+        instance: &InstanceId,
+        seen: &[Incident],
+    ) -> Result<Shift, Error> {
+        let now = Timestamp::now();
+        self.change(instance, |record| record.add(seen, &self.scale, now)).await
+    }
+
+    /// Writes a change of the band down, if it is one.
+    pub(super) async fn tell(
+        &self,
+        by: Arc<Agent>,
+        instance: &InstanceId,
+        shift: Shift,
+    ) -> Result<(), Error> {
+        if !shift.is_of_band() {
+            return Ok(());
+        }
+        let (from, to) = (shift.before.band.as_str(), shift.after.band.as_str());
+        let note = format!("{from} to {to}: incidents");
+        self.log.append(draft(by, instance, shift, &note)).await.map(drop)
     }
 
     /// Forgets an agent's incidents; the operator's word, on record.
@@ -110,22 +140,23 @@ impl Detection {
     fn is_genuine(&self, row: &ThreatRow) -> bool {
         self.voucher.fits(&ThreatRow::sealed_bytes(&row.instance, &row.record), &row.seal)
     }
+}
 
-    /// A change of the band, if it is one.
-    async fn record(
-        &self,
-        by: Arc<Agent>,
-        instance: &InstanceId,
-        shift: Shift,
-        why: &str,
-    ) -> Result<(), Error> {
-        let (from, to) = (shift.before.band, shift.after.band);
-        if from == to {
-            return Ok(());
-        }
-        let note = format!("{} to {}: {why}", from.as_str(), to.as_str());
-        self.log.append(draft(by, instance, shift, &note)).await.map(drop)
-    }
+/// An entry as one about an incident.
+pub(super) fn as_incident(entry: Draft, incident: Incident, shift: Shift) -> Draft {
+    let method = match incident.method {
+        DetectionMethod::BehavioralAnalysis => "behavioral_analysis",
+        DetectionMethod::HashBased => "hash_based",
+        DetectionMethod::Honeypot => "honeypot",
+        DetectionMethod::PatternMatching => "pattern_matching",
+    };
+    let detail = Detail {
+        kind: Some(incident.attack.as_str().to_owned()),
+        note: Some(format!("{}, {method}", incident.attack.category())),
+        threat_score: Some(u64::from(shift.after.score)),
+        ..entry.detail
+    };
+    Draft { detail, ..entry }
 }
 
 fn draft(by: Arc<Agent>, instance: &InstanceId, shift: Shift, note: &str) -> Draft {

@@ -56,16 +56,19 @@ impl NlService {
             return Err(fault);
         };
         let id = request_id(message);
-        let unread = match not_done(message, fault) {
-            Ok(unread) => unread,
+        let fault = match not_done(message, fault) {
             Err(fault) => {
                 let refusal = Refusal::of(caller, message.kind, &message.payload, id);
-                return Err(self.on_record(refusal.after(before), fault).await);
+                self.on_record(refusal.after(before), fault).await
+            }
+            Ok(unread) => {
+                let told = Box::pin(self.turned_away(caller, unread, before, &id, received)).await;
+                // In the form that those have that nothing is written of.
+                told.fault.unwrap_or_else(|| Code::Internal.into())
             }
         };
-        let told = Box::pin(self.turned_away(caller, unread, before, &id, received)).await;
-        // In the form that those have that nothing is written of.
-        Err(told.fault.unwrap_or_else(|| Code::Internal.into()))
+        self.flooded(caller, &fault).await?;
+        Err(fault)
     }
 
     /// What somebody is told who is nobody here. It is on record once a minute for all of them: it costs them nothing to
@@ -149,7 +152,13 @@ impl NlService {
                 *rate = Some(state);
                 self.on_record(refusal, fault).await
             }
-            Err(fault) => self.ungreeted(&caller.aid.instance_id, refusal, fault).await,
+            Err(fault) => {
+                let now = Instant::now();
+                let told = self.rates.tell_refusal(caller.aid.instance_id.as_str(), now);
+                let Some(before) = told else { return fault };
+                let fault = self.on_record(refusal.after(before), fault).await;
+                self.flooded(&caller, &fault).await.map_or_else(NlFault::from, |()| fault)
+            }
         }
     }
 

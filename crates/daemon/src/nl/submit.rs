@@ -186,7 +186,7 @@ impl NlService {
     }
 
     /// Why an action was not even looked at, as others of its agent before that were not written down. What it says of the
-    /// agent is counted already.
+    /// agent is for the caller to count.
     pub(super) async fn turned_away(
         &self,
         caller: &Caller,

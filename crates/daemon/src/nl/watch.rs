@@ -18,6 +18,7 @@ use keyless_core::{
 use super::{
     agents::as_logged,
     caller::{Acting, Caller},
+    detection::as_incident,
     rates::RateState,
     record::Account,
     service::NlService,
@@ -32,15 +33,19 @@ impl NlService {
         let limit = self.rates.agent_limit();
         let limit = if band >= Band::Yellow { (limit / 2).max(1) } else { limit };
         let who = (instance.as_str(), limit);
-        let counted = self.rates.step_agent(who, &caller.aid.organization_id, Instant::now());
-        // Others may have had the organization's window.
-        let is_theirs =
-            |fault: &&NlFault| fault.details().get("scope") == Some(&"per_agent".into());
-        if let Some(fault) = counted.as_ref().err().filter(is_theirs) {
+        self.rates.step_agent(who, &caller.aid.organization_id, Instant::now())
+    }
+
+    /// Takes in that an agent sent too much, once that is in the log.
+    pub(super) async fn flooded(&self, caller: &Caller, fault: &NlFault) -> Result<(), Error> {
+        let instance = &caller.aid.instance_id;
+        // Others may have had the organization's window, and what is watched may send half as much because it is.
+        let is_theirs = fault.details().get("scope") == Some(&"per_agent".into());
+        if is_theirs && self.detection.band(instance).await? == Band::Green {
             let seen = of_fault(fault.code(), None, Timestamp::now());
             self.detection.add(instance, as_logged(&caller.aid), &seen).await?;
         }
-        counted
+        Ok(())
     }
 
     /// Takes in how an action ended; gives what is to be told in its place, if nothing of it may be.
@@ -73,14 +78,22 @@ impl NlService {
         // Who does what another one's message says has not chosen it, and does not hear how it ends.
         let sender = caller.sender();
         let instance = &sender.instance_id;
-        let shift = self.detection.add(instance, as_logged(sender), &seen).await?;
-        // A value in an output and a denial are written down with the action's own end (NL-2.6.7).
+        let shift = self.detection.take(instance, &seen).await?;
+        // A value in an output and a denial are written down with the action's own end (NL-2.6.7), which comes after what they
+        // change.
         let is_new = |one: &Incident| {
-            matches!(one.method, DetectionMethod::Honeypot | DetectionMethod::PatternMatching)
+            shift.is_of_band()
+                || matches!(
+                    one.method,
+                    DetectionMethod::Honeypot | DetectionMethod::PatternMatching
+                )
         };
         for incident in seen.iter().filter(|one| is_new(one)) {
-            self.log.append(entry(account, course, *incident, shift)).await?;
+            self.log
+                .append(as_incident(entry(account, course, incident), *incident, shift))
+                .await?;
         }
+        self.detection.tell(as_logged(sender).into(), instance, shift).await?;
         if self.detection.band(instance).await? < Band::Red {
             return Ok(None);
         }
@@ -107,13 +120,7 @@ impl NlService {
     }
 }
 
-fn entry(account: &Account, course: &Course, incident: Incident, shift: Shift) -> Draft {
-    let method = match incident.method {
-        DetectionMethod::BehavioralAnalysis => "behavioral_analysis",
-        DetectionMethod::HashBased => "hash_based",
-        DetectionMethod::Honeypot => "honeypot",
-        DetectionMethod::PatternMatching => "pattern_matching",
-    };
+fn entry(account: &Account, course: &Course, incident: &Incident) -> Draft {
     let target = if course.about.is_empty() {
         Target::Session
     } else {
@@ -123,9 +130,6 @@ fn entry(account: &Account, course: &Course, incident: Incident, shift: Shift) -
         detail: Detail {
             action_id: Some(account.action_id.clone()),
             attempted_action: account.attempted(),
-            kind: Some(incident.attack.as_str().to_owned()),
-            note: Some(format!("{}, {method}", incident.attack.category())),
-            threat_score: Some(u64::from(shift.after.score)),
             ..Detail::default()
         },
         ..Draft::new(
@@ -142,4 +146,72 @@ fn entry(account: &Account, course: &Course, incident: Incident, shift: Shift) -
 /// What the rule is about that stopped an action.
 fn category(fault: &NlFault) -> Option<Category> {
     serde_json::from_value(fault.details().get("category")?.clone()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use keyless_core::{ActionType, action::Action as Request, audit::Entry, threat::AttackType};
+    use keyless_store::AuditQuery;
+    use serde_json::json;
+
+    use super::*;
+    use crate::nl::scene::Served;
+
+    async fn log(served: &Served) -> Vec<Entry> {
+        let query = AuditQuery::default();
+        let mut all = served.nl.vault.store().audit_query(&query).await.unwrap();
+        all.sort_by_key(|entry| entry.sequence);
+        all
+    }
+
+    /// Sends until that is too much.
+    async fn flood(served: &Served, caller: &Caller) -> NlFault {
+        loop {
+            if let Err(fault) = served.nl.count(caller).await {
+                served.nl.flooded(caller, &fault).await.unwrap();
+                return fault;
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn the_limit_of_who_is_watched_makes_nothing_worse() {
+        let served = Served::new().await;
+        let caller = served.agent("a", &[ActionType::Exec], &[]).await;
+        let instance = &caller.aid.instance_id;
+        let counted = async || served.nl.detection.standing(instance).await.unwrap().1;
+        flood(&served, &caller).await;
+        assert_eq!(counted().await, 1);
+        let now = Timestamp::now();
+        let disguise =
+            Incident::new(AttackType::EncodingBypass, DetectionMethod::PatternMatching, now);
+        served.nl.detection.add(instance, caller.as_logged(), &[disguise]).await.unwrap();
+        let limit = flood(&served, &caller).await.details()["limit"].clone();
+        assert_eq!((limit, counted().await), (json!(60), 2));
+    }
+
+    #[tokio::test]
+    async fn mistakes_are_in_the_log_before_what_they_change_which_is_little() {
+        let served = Served::new().await;
+        let caller = served.agent("a", &[ActionType::Exec], &[]).await;
+        for number in 0..40 {
+            let action = json!({ "type": "exec", "template": "true {{nl:other/token}}" });
+            let action = Request::from_json(action).unwrap();
+            let id = format!("req-{number}");
+            let ended = served.nl.one(&caller, Ok(action), &id, Timestamp::now()).await;
+            assert_eq!(ended.fault.unwrap().code(), Code::GrantMissing);
+        }
+        let (standing, _) = served.nl.detection.standing(&caller.aid.instance_id).await.unwrap();
+        assert_eq!((standing.score, standing.band), (30, Band::Yellow));
+        let log = log(&served).await;
+        let changes: Vec<_> =
+            log.iter().filter(|entry| entry.action == Action::ResponseLevelChange).collect();
+        let [change] = changes[..] else { panic!("{changes:?}") };
+        assert_eq!(change.detail.kind.as_deref(), Some("yellow"));
+        let before = log.iter().rfind(|entry| entry.sequence < change.sequence).unwrap();
+        assert_eq!(
+            (before.action, before.detail.kind.as_deref()),
+            (Action::Incident, Some("TX-1"))
+        );
+    }
 }

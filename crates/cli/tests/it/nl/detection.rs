@@ -134,3 +134,35 @@ fn a_secret_that_others_know_is_used_by_nobody() {
     world.keyless(&rotate).stdin(world.another_value()).run().ok();
     assert_eq!(served.act(&again)["body"]["status"], "success");
 }
+
+/// A client that asks too often is told to wait, and is no attacker.
+#[test]
+fn who_sends_too_much_for_a_minute_is_as_good_as_before() {
+    let world = with_secrets();
+    let served = Served::start(&world);
+    let instance = instance(&served);
+    let me = format!("/nl/v1/agents/{instance}");
+    let get = json!({ "over": "http", "method": "GET", "path": me });
+    let answers = served.client(&json!(vec![get; 140]));
+    let refused = answers.iter().filter(|answer| answer["status"] == 429).count();
+    assert!(refused >= 20, "{refused}");
+    let threat = threat(&world, &instance);
+    assert_eq!((&threat["score"], &threat["level"]), (&json!(2), &json!("green")), "{threat}");
+}
+
+/// A grant's own limit, met by quick calls, calls nobody in.
+#[test]
+fn a_grants_limit_brings_no_person_in() {
+    let world = with_secrets();
+    let served = Served::start(&world);
+    granted_with(&world, AGENT, &["db/*"], &["--max-per-minute", "1"]);
+    let action = exec("true {{nl:db/PASSWORD}}");
+    let answers: Vec<_> = (0..14).map(|_| served.act(&action)).collect();
+    assert_eq!(
+        answers.iter().filter(|answer| code(answer) == "NL-E202").count(),
+        13,
+        "{answers:#?}"
+    );
+    let threat = threat(&world, &instance(&served));
+    assert_eq!((&threat["score"], &threat["level"]), (&json!(30), &json!("yellow")), "{threat}");
+}
