@@ -8,6 +8,8 @@
 mod occurrence;
 mod sys;
 
+use std::hint::black_box;
+
 use zeroize::Zeroize;
 
 use crate::{Code, Error, Permit, Placeholder, SafeText, SecretPath, Uptime};
@@ -112,9 +114,12 @@ impl SecretValue {
         }
     }
 
-    /// Whether the value is `bytes`, which the operator who asks holds already.
+    /// Whether the value is `bytes`, which the operator who asks holds already. How long that takes does not tell where they
+    /// differ.
     pub fn is(&self, bytes: &[u8]) -> bool {
-        *self.bytes == *bytes
+        let pairs = self.bytes.iter().zip(bytes);
+        let differing = pairs.fold(0, |seen, (ours, theirs)| black_box(seen | (ours ^ theirs)));
+        self.bytes.len() == bytes.len() && differing == 0
     }
 
     /// Whether both are the same value. Tells nothing else of either.

@@ -209,7 +209,8 @@ impl Operator {
     /// Gives a secret a new value. Where an address stands around it in its variable, the whole of that may be given as well:
     /// the password in it is the value.
     ///
-    /// [`Code::ValueUnchanged`] for the one that it has, [`Code::ValueRefused`] for another address.
+    /// [`Code::ValueUnchanged`] for the one that it has, [`Code::ValueRefused`] for another address, and for a value that others
+    /// may know.
     pub async fn rotate(
         &self,
         path: &SecretPath,
@@ -225,6 +226,8 @@ impl Operator {
     /// Gives a secret this very value; gives the new version.
     async fn rotate_to(&self, path: &SecretPath, value: Zeroizing<Vec<u8>>) -> Result<u32, Error> {
         let metadata = self.vault.show(path).await?.metadata;
+        // First, as what comes then advises --allow-weak, or shows the value to its service.
+        self.vault.refuse_compromised(path, &value).await?;
         self.refuse_weak(path, &metadata, &value)?;
         self.refuse_unchanged(path, &value).await?;
         self.refuse_dead(path, &metadata, &value).await?;

@@ -135,7 +135,7 @@ async fn before(vault: &Vault, entry: &Entry, at: Timestamp) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use keyless_core::Code;
-    use keyless_vault::Metadata;
+    use keyless_vault::{Entries, Metadata};
     use zeroize::Zeroizing;
 
     use super::*;
@@ -199,6 +199,35 @@ mod tests {
         let expected =
             [(json!("revoked"), false), (json!("rotated"), false), (json!("rotated"), true)];
         assert_eq!(said, expected);
+    }
+
+    /// Whatever the operator says of weak values, and also once another value was in use (NL-2.19).
+    #[tokio::test]
+    async fn a_value_that_others_know_is_not_given_again() {
+        let scene = Scene::new().await;
+        let vault = || std::sync::Arc::clone(&scene.vault);
+        let operator = Operator::with_log(vault(), scene.log.clone());
+        let path: SecretPath = "t/api/token".parse().unwrap();
+        let value = |text: &str| Zeroizing::new(text.as_bytes().to_vec());
+        operator.add(&path, Metadata::default(), Some(value("the-first-value"))).await.unwrap();
+        operator.rotate(&path, value("the-second-value")).await.unwrap();
+        operator.revoke_compromised(&path, "a test").await.unwrap();
+        let allowing = Operator::with_log(vault(), scene.log.clone()).allowing_weak_values();
+        for known in ["the-first-value", "the-second-value"] {
+            for operator in [&operator, &allowing] {
+                let refused = operator.rotate(&path, value(known)).await.unwrap_err();
+                assert_eq!(refused.code(), Code::ValueRefused, "{known}");
+            }
+            // The one place that every door leads to.
+            let put = scene.vault.put(&path, value(known), Entries::untold()).await;
+            assert_eq!(put.unwrap_err().code(), Code::ValueRefused, "{known}");
+        }
+        operator.rotate(&path, value("the-third-value")).await.unwrap();
+        operator.rotate(&path, value("the-fourth-value")).await.unwrap();
+        let again = operator.rotate(&path, value("the-first-value")).await.unwrap_err();
+        assert_eq!(again.code(), Code::ValueRefused);
+        // What nobody else knows may come back.
+        operator.rotate(&path, value("the-third-value")).await.unwrap();
     }
 
     #[test]

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use keyless_core::{Binding, Code, Error, SafeText, SecretPath, SecretValue};
 use keyless_store::{Rows, VersionRow};
 use serde::Serialize;
+use subtle::ConstantTimeEq as _;
 use zeroize::Zeroizing;
 
 use super::{Entries, Vault, change::Change, secrets::to_row};
@@ -235,13 +236,13 @@ impl Vault {
     }
 
     /// Whether a row of the store is this value, sealed. One that was written since it was looked at is not.
-    fn holds(&self, row: Option<&VersionRow>, value: &[u8]) -> Result<bool, Error> {
+    pub(super) fn holds(&self, row: Option<&VersionRow>, value: &[u8]) -> Result<bool, Error> {
         let Some(row) = row else { return Ok(false) };
         let label = seal::value_label(&row.path, row.version);
         let key = self.key()?.derive(Purpose::Values);
         let opened = seal::open(&key, &label, &row.nonce, &row.ciphertext);
         let opened = opened.map(Zeroizing::new).map_err(|_| Error::from(Code::StoreTampered))?;
-        Ok(*opened == value)
+        Ok(opened.ct_eq(value).into())
     }
 }
 

@@ -160,6 +160,7 @@ impl Vault {
         let standing = self.find(&index, path)?;
         let Secret { metadata, version, .. } = Secret::of(path, &standing);
         giver.check(path, &metadata, version)?;
+        self.refuse_compromised(path, &value).await?;
         if let Giver::Service { last } = giver
             && !self.fetch_of(path, &standing).await?.value.is_same_as(last)
         {
@@ -186,8 +187,9 @@ impl Vault {
                 let secret = index.find(path)?;
                 let current = secret.current().map(|version| version.version);
                 giver.check(path, &secret.metadata, current)?;
-                // What was looked at above is still what is replaced.
-                if giver.is_service() && current != version {
+                // What was looked at above is still what is replaced, and what must not be given again.
+                let is_other = giver.is_service() && current != version;
+                if is_other || secret.metadata.compromised != metadata.compromised {
                     return Err(Code::ChangedMeanwhile.into());
                 }
                 let version = secret.next_version()?;
@@ -294,6 +296,31 @@ impl Vault {
             Ok((vec![Change::UpdateSecret(row)], answer))
         })
         .await
+    }
+
+    /// Refuses a value of a secret that others may know and that would become its value again (NL-2.19):
+    /// [`Code::ValueRefused`]. It is told as far as versions are kept; of what another source keeps, by what it has now.
+    pub async fn refuse_compromised(&self, path: &SecretPath, value: &[u8]) -> Result<(), Error> {
+        let index = self.index().await?;
+        let secret = self.find(&index, path)?;
+        let Some(Compromise { through, .. }) = secret.metadata.compromised else { return Ok(()) };
+        for known in secret.versions.iter().filter(|known| known.version <= through) {
+            let row = self.store.version(path, known.version).await?;
+            let row = row.filter(|row| known.fits(row)).ok_or(Code::StoreTampered)?;
+            if self.holds(Some(&row), value)? {
+                return Err(compromised_value(path, "give the new one that its service issued"));
+            }
+        }
+        let is_routed = matches!(secret.metadata.source, SourceConfig::Routed { .. });
+        // A source that can't be asked takes no value either.
+        if is_routed
+            && let Ok(Reading { value: there, .. }) = self.fetch_of(path, &secret).await
+            && there.is(value)
+        {
+            let advice = "its source still has it; where that is the new one, keyless secret revoke --renewed says so";
+            return Err(compromised_value(path, advice));
+        }
+        Ok(())
     }
 
     /// Every secret, by path.
@@ -413,6 +440,12 @@ impl Vault {
         let copy = value.expose_for_sealing().to_vec();
         SecretValue::new(path.clone(), copy, to).map(|_| ()).map_err(|why| refused(path, why))
     }
+}
+
+fn compromised_value(path: &SecretPath, advice: &'static str) -> Error {
+    let words = SafeText::words("it is a value of ").and(path);
+    let words = words.and(" that was revoked as compromised: ").and(advice);
+    Error::with(Code::ValueRefused, words)
 }
 
 /// What became of a value that took another's place by itself.

@@ -131,6 +131,9 @@ fn a_secret_that_others_know_is_used_by_nobody() {
     world.keyless(&["secret", "restore", BOXED, "--version", "1"]).run();
     assert_eq!(code(&served.act(&again)), "NL-E302");
     let rotate = ["secret", "rotate", BOXED, "--value-stdin"];
+    let same = [&rotate[..], &["--allow-weak"]].concat();
+    let refused = world.keyless(&same).stdin(world.canary.value()).run().exits(2).errors();
+    assert!(refused.contains("revoked as compromised"), "{refused}");
     world.keyless(&rotate).stdin(world.another_value()).run().ok();
     assert_eq!(served.act(&again)["body"]["status"], "success");
 }
