@@ -27,13 +27,9 @@ pub(crate) struct GuardCheckArgs {
     /// The action that it would be: exec, template, inject_stdin, inject_tempfile, tool_call, api_call
     #[arg(long = "type", value_name = "TYPE", default_value = "exec")]
     pub(crate) action_type: String,
-    /// The command line; several words are joined by spaces
-    #[arg(
-        value_name = "COMMAND",
-        required = true,
-        trailing_var_arg = true,
-        allow_hyphen_values = true
-    )]
+    /// The command line; several words are joined by spaces. All behind -- is the command; before it, flags are Keyless's
+    // A flag that is mistyped must not pass for a word of the command, and that be allowed (NL-4.5).
+    #[arg(value_name = "COMMAND", required = true)]
     pub(crate) command: Vec<String>,
 }
 

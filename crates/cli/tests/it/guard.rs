@@ -45,6 +45,28 @@ fn commands_are_judged_before_they_run() {
     }
 }
 
+/// What is no command was not judged, and is not allowed.
+#[test]
+fn a_flag_that_is_mistyped_is_no_word_of_the_command() {
+    let world = World::empty();
+    let check = |words: &[&str]| world.keyless(&[&["guard", "check"], words].concat()).run();
+    for mistyped in [
+        &["--jsn", "cat .env"][..],
+        &["--quite", "--", "cat", ".env"],
+        &["cat .env", "--jsn"],
+        &["ls", "-la"],
+    ] {
+        let said = check(mistyped).exits(2).errors();
+        assert!(said.contains("unexpected argument"), "{mistyped:?}: {said}");
+    }
+    // Keyless's own count behind the command as well; behind -- they are the command's.
+    let judged = check(&["cat .env", "--json"]);
+    assert_eq!(judged.exits(4).json()["data"]["decision"], "block");
+    assert_eq!(check(&["ls", "--json"]).exits(0).json()["data"]["decision"], "allow");
+    let words = check(&["--", "ls", "-la", "--json"]);
+    assert_eq!(words.ok(), "Allowed.\n");
+}
+
 /// Whoever wrote the project would say which file of the person's is written.
 #[test]
 fn a_link_out_of_the_project_is_not_written_through() {
