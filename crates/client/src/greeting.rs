@@ -13,6 +13,7 @@ use tokio::{
 use crate::{
     Error, Identity,
     error::fault_in,
+    identity::Shown,
     line::{message, message_id},
 };
 
@@ -28,10 +29,19 @@ pub struct Greeted {
 
 /// Shows an identity. [`Error::Refused`] where the broker does not take it.
 pub async fn greet(stream: UnixStream, identity: &Identity) -> Result<Greeted, Error> {
+    introduce(stream, identity.shown()).await
+}
+
+/// The same for a connection that is handed to somebody who must not become another agent on it.
+pub async fn greet_for_good(stream: UnixStream, identity: &Identity) -> Result<Greeted, Error> {
+    introduce(stream, identity.shown_for_good()).await
+}
+
+async fn introduce(stream: UnixStream, shown: Shown<'_>) -> Result<Greeted, Error> {
     let gone = |_| Error::from(Code::BrokerNotRunning);
     let (reader, mut writer) = stream.into_split();
     let mut reader = BufReader::new(reader);
-    let greeting = message(&message_id(), MessageType::Handshake, &identity.shown())?;
+    let greeting = message(&message_id(), MessageType::Handshake, &shown)?;
     writer.write_all(&greeting).await.map_err(gone)?;
     let mut answer = String::new();
     if reader.read_line(&mut answer).await.map_err(gone)? == 0 {

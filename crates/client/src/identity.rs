@@ -43,7 +43,14 @@ pub(crate) struct Registered {
 }
 
 /// What is shown of an identity at the beginning. It has no `Debug`, and is written into a line that is wiped alone.
-pub(crate) struct Shown<'a>(Option<&'a Registered>);
+pub(crate) struct Shown<'a> {
+    known: Option<&'a Registered>,
+    settles: bool,
+}
+
+/// The member of a handshake after which the connection takes no credential any more: what comes over it is then
+/// somebody's who must not choose who they are.
+pub const SETTLES: &str = "x_keyless_settles";
 
 impl Identity {
     /// The session that the socket is for: `keyless run` gives each its own. There is nothing to show.
@@ -91,7 +98,12 @@ impl Identity {
     }
 
     pub(crate) fn shown(&self) -> Shown<'_> {
-        Shown(self.0.as_deref())
+        Shown { known: self.0.as_deref(), settles: false }
+    }
+
+    /// The same, for good.
+    pub(crate) fn shown_for_good(&self) -> Shown<'_> {
+        Shown { settles: true, ..self.shown() }
     }
 
     /// The proof that a token is this agent's own, by the key that accepting it gave; none of a session's, whose socket says
@@ -105,13 +117,16 @@ impl Identity {
 impl Serialize for Shown<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let mut members = to.serialize_map(None)?;
-        if let Some(known) = self.0 {
+        if let Some(known) = self.known {
             members.serialize_entry("agent_uri", &known.agent_uri)?;
             members.serialize_entry("instance_id", &known.instance_id)?;
             members.serialize_entry("credential", known.credential.as_str())?;
             if let Some(attestation) = &known.attestation {
                 members.serialize_entry("attestation", attestation)?;
             }
+        }
+        if self.settles {
+            members.serialize_entry(SETTLES, &true)?;
         }
         members.end()
     }

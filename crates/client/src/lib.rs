@@ -54,7 +54,9 @@ pub use error::Error;
 pub use identity::{Identity, socket_from_environment};
 
 /// For programs that carry lines themselves, as `keyless serve --stdio` does.
-pub use greeting::{Greeted, greet};
+pub use greeting::{Greeted, greet, greet_for_good};
+/// What tells the broker that a connection keeps its agent.
+pub use identity::SETTLES;
 /// The proof that a delegation is its presenter's, as both ends reckon it.
 pub use proof::{proof, proven_at};
 /// Reaching a broker, and knowing one that hangs.

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use futures_util::future::BoxFuture;
-use keyless_client::{Client, Greeted, Identity, greet, reach};
+use keyless_client::{Client, Greeted, Identity, greet_for_good, reach};
 use keyless_core::{Error, nl_message::MessageType};
 use keyless_mcp::Nl;
 use serde_json::{Map, Value};
@@ -68,7 +68,11 @@ async fn connect(
 /// Joins stdin and stdout with the broker's socket, as the agent that the environment names.
 pub async fn serve_stdio(socket: &Path, identity: &Identity) -> Result<(), Error> {
     let session = ToolSession::default();
-    let greeting = async { Ok(greet(connect(socket, identity, &session).await?, identity).await?) };
+    let greeting = async {
+        let stream = connect(socket, identity, &session).await?;
+        // A credential comes from the environment, never over stdin (chapter 08, 2.3).
+        Ok(greet_for_good(stream, identity).await?)
+    };
     let Greeted { mut reader, mut writer, .. } = while_it_answers(socket, greeting).await?;
     let sending = async {
         let copied = copy(&mut stdin(), &mut writer).await;

@@ -70,6 +70,14 @@ impl Presented {
         self.standing == Standing::Stranger && instance(self) != instance(other)
     }
 
+    /// Whether what a handshake says is this agent, or nobody at all.
+    pub(crate) fn is_named_by(&self, shown: &Map<String, Value>) -> bool {
+        let names = |key: &str, own: fn(&AgentClaim) -> &str| {
+            shown.get(key).is_none_or(|said| said.as_str() == self.claim.as_ref().map(own))
+        };
+        names("agent_uri", |own| &own.agent_uri) && names("instance_id", |own| &own.instance_id)
+    }
+
     /// Who a message is from: what it says, which must be what the connection said, if that said anything.
     pub(crate) fn claim(&self, payload: &Map<String, Value>) -> Result<AgentClaim, NlFault> {
         let said = match payload.get("agent") {

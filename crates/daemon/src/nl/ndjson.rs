@@ -7,6 +7,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use keyless_client::SETTLES;
 use keyless_core::{
     ActionType, Code, SafeText,
     agent::Aid,
@@ -55,9 +56,11 @@ async fn serve_within(
 ) {
     let (outbox, inbox) = mpsc::channel(OUTBOX);
     let writer = tokio::spawn(write_until_left(to, inbox, Arc::clone(&seat)));
-    let presented = session.map(|aid| Arc::new(Presented::session(aid)));
+    let whose = session.map(|aid| Arc::new(Presented::session(aid)));
+    let (presented, is_settled) = (whose.clone(), false);
     let room = Arc::new(Semaphore::new(AT_ONCE));
-    let mut conversation = Conversation { service, presented, outbox, room, seat };
+    let mut conversation =
+        Conversation { service, presented, whose, is_settled, outbox, room, seat };
     let mut lines = Lines { from: BufReader::new(from), line: Vec::new(), line_time };
     while let Some(read) = lines.next(conversation.most()).await {
         if conversation.take(read).await.is_none() {
@@ -71,7 +74,12 @@ async fn serve_within(
 
 struct Conversation {
     service: Arc<NlService>,
+    /// What messages are done as; nothing behind a handshake that failed, until one succeeds.
     presented: Option<Arc<Presented>>,
+    /// Whose the connection is.
+    whose: Option<Arc<Presented>>,
+    /// Whether that is said for good: behind `serve --stdio` by the environment, and never by what comes from stdin.
+    is_settled: bool,
     outbox: mpsc::Sender<Value>,
     room: Arc<Semaphore>,
     seat: Arc<Seat>,
@@ -120,7 +128,12 @@ impl Conversation {
             return self.greet(message).await;
         }
         let Some(presented) = &self.presented else {
-            let words = SafeText::words("the first message is a handshake with the credential");
+            let words = if self.whose.is_some() {
+                "the last handshake here failed; first comes one that succeeds"
+            } else {
+                "the first message is a handshake with the credential"
+            };
+            let words = SafeText::words(words);
             let fault = NlFault::new(Code::AgentUnknown, words);
             let outcome = Outcome::failed(MessageType::Error, json!({}), fault);
             return self.outbox.send(outcome.to(&message, None).body).await.ok();
@@ -142,6 +155,8 @@ impl Conversation {
         let under_way = self.seat.begin();
         // What else it says is not kept while the credential waits to be looked at.
         let shown = std::mem::take(&mut message.payload);
+        // Who doesn't wait for the answer takes what follows for the new one's: it is not done as the one before.
+        self.presented = None;
         let introduced = self.introduced(shown).await;
         drop(under_way);
         let outcome = match introduced {
@@ -155,20 +170,27 @@ impl Conversation {
     }
 
     async fn introduced(&mut self, shown: Map<String, Value>) -> Result<Aid, NlFault> {
-        let session = self.presented.as_ref().filter(|known| {
-            known.standing == Standing::Session && !shown.contains_key("credential")
+        let shows_credential = shown.contains_key("credential");
+        if self.is_settled && shows_credential {
+            let words = "a credential is not taken from stdin: the environment of keyless serve --stdio says who this is";
+            return Err(NlFault::new(Code::AgentUnknown, SafeText::words(words)));
+        }
+        let settles = shown.get(SETTLES) == Some(&Value::Bool(true));
+        let own = self.whose.as_ref().filter(|whose| {
+            !shows_credential && (self.is_settled || whose.standing == Standing::Session)
         });
-        let presented = match session {
-            Some(session) => Arc::clone(session),
-            None => Arc::new(Presented::of_handshake(&shown)?),
+        let presented = match own {
+            Some(own) if !self.is_settled || own.is_named_by(&shown) => Arc::clone(own),
+            _ => Arc::new(Presented::of_handshake(&shown)?),
         };
         drop(shown);
-        if self.presented.as_ref().is_some_and(|known| known.is_stranger_to(&presented)) {
+        if self.whose.as_ref().is_some_and(|whose| whose.is_stranger_to(&presented)) {
             let words = "this connection is another agent's; connect anew to be this one";
             return Err(NlFault::new(Code::AgentUnknown, SafeText::words(words)));
         }
         let aid = self.service.handshake(&presented).await?;
-        self.presented = Some(presented);
+        (self.presented, self.whose) = (Some(Arc::clone(&presented)), Some(presented));
+        self.is_settled |= settles;
         self.seat.note_known();
         Ok(aid)
     }

@@ -188,9 +188,71 @@ fn a_connection_that_is_an_agents_does_not_become_anothers() {
     assert_eq!(refused["error"]["code"], "NL-E100", "{refused}");
     let words = refused["error"]["message"].as_str().unwrap();
     assert!(words.contains("another agent's"), "{words}");
-    // It is still who it was, and may show its credential again.
+    // Who does not wait for that answer does nothing under the first one's name, which may be shown again.
+    let undone = line.act(&stdin_of("db/PASSWORD"));
+    assert_eq!(undone["error"]["code"], "NL-E100", "{undone}");
+    assert!(undone["error"]["message"].as_str().unwrap().contains("handshake here failed"), "{undone}");
+    assert_eq!(line.ask("handshake", agent)["status"], "authenticated");
     let done = line.act(&stdin_of("db/PASSWORD"));
     assert_eq!(done["result"]["stdout"], "[REDACTED:db/PASSWORD]\n", "{done}");
-    assert_eq!(line.ask("handshake", agent)["status"], "authenticated");
     Line::of(&served, helper);
+}
+
+#[test]
+fn a_session_whose_handshake_failed_does_nothing_until_one_succeeds() {
+    let world = with_secrets();
+    granted(&world, RUN, &["db/*"]);
+    unlock(&world);
+    let forged = json!({
+        "agent_uri": AGENT, "instance_id": "11111111-1111-4111-8111-111111111111", "credential": "nlk_guessed",
+    });
+    let action = json!({ "action": stdin_of("db/PASSWORD") });
+    let answers = spoken(
+        &world,
+        &json!([
+            ["handshake", forged],
+            ["action_request", action],
+            ["handshake", {}],
+            ["action_request", action],
+        ]),
+    );
+    let codes: Vec<_> = answers.iter().map(|one| &one["error"]["code"]).collect();
+    let refused = &json!("NL-E100");
+    assert_eq!(codes, [refused, refused, &Value::Null, &Value::Null], "{answers:#?}");
+    assert_eq!(answers[3]["result"]["stdout"], "[REDACTED:db/PASSWORD]\n", "{}", answers[3]);
+}
+
+/// Section 8.1 of the digest: the credential comes from the environment, never from stdin.
+#[test]
+fn nobody_becomes_another_agent_over_stdio() {
+    let world = with_secrets();
+    let served = Served::start(&world);
+    granted(&world, AGENT, &["db/*"]);
+    let (agent, helper) = (&served.agents["agent"], &served.agents["helper"]);
+    let text = |of: &Value, key: &str| of[key].as_str().unwrap().to_owned();
+    let named = json!({ "agent_uri": agent["agent_uri"], "instance_id": agent["instance_id"] });
+    let action = json!({ "action": stdin_of("db/PASSWORD") });
+    let messages = [
+        ("handshake", helper),
+        ("action_request", &action),
+        ("handshake", agent),
+        ("handshake", &named),
+        ("action_request", &action),
+    ];
+    let lines = messages.iter().enumerate().map(|(number, (kind, payload))| {
+        let message = json!({
+            "nl_version": "1.0", "message_type": kind, "message_id": format!("m{number}"),
+            "timestamp": jiff::Timestamp::now().to_string(), "payload": payload,
+        });
+        format!("{message}\n")
+    });
+    let serve = world.keyless(&["serve", "--stdio"]).without_passphrase();
+    let serve = serve.env("NL_AGENT_URI", &text(agent, "agent_uri"));
+    let serve = serve.env("NL_INSTANCE_ID", &text(agent, "instance_id"));
+    let serve = serve.env("NL_AGENT_CREDENTIAL", &text(agent, "credential"));
+    let told = payloads(&world, &serve.stdin(lines.collect::<String>()).run().ok());
+    let codes: Vec<_> = told.iter().map(|one| &one["error"]["code"]).collect();
+    let refused = &json!("NL-E100");
+    assert_eq!(codes, [refused, refused, refused, &Value::Null, &Value::Null], "{told:#?}");
+    assert_eq!(told[4]["result"]["stdout"], "[REDACTED:db/PASSWORD]\n", "{}", told[4]);
 }
