@@ -191,10 +191,13 @@ impl NlService {
         {
             return Ok(aid.as_message());
         }
-        let words = SafeText::words("an agent is shown its own identity alone");
+        let words = if caller.aid.is_administrator() {
+            "your organization has none of this instance_id"
+        } else {
+            "an agent is shown its own identity alone"
+        };
         // With detail, as chapter 08 has it (5.4.2).
-        let fault = NlFault::new(Code::AgentUnknown, words).with("instance_id", asked);
-        Err(fault.at_status(404))
+        Err(no_agent(SafeText::words(words)).with("instance_id", asked))
     }
 
     /// Revokes every agent of a URI, with its sub-agents, what they have handed on and have under way: to an administrator, in
@@ -225,12 +228,14 @@ impl NlService {
                 }
             })
             .collect();
-        if theirs.is_empty() && !is_administrator {
-            return Err(no_administrator());
-        }
         if theirs.is_empty() {
-            let words = SafeText::default().as_they_wrote(wanted.agent_uri.as_str());
-            return Err(NlFault::new(Code::AgentUnregistered, words));
+            let words = if is_administrator {
+                "your organization has none of this agent_uri"
+            } else {
+                "an agent ends its own sub-agents, and none of them has this agent_uri; others an administrator ends"
+            };
+            let fault = no_agent(SafeText::words(words));
+            return Err(fault.with("agent_uri", wanted.agent_uri.as_str()));
         }
         let goes = |aid: &&Aid| {
             let mut above = theirs.iter().map(|one| &one.instance_id);
@@ -395,11 +400,20 @@ impl Number {
     }
 }
 
+/// Whoever asks is known: 401, the registry's for this number, would have them look for another credential.
 fn no_administrator() -> NlFault {
     let suggestion =
         "Ask the operator for an administrator: keyless agent register URI --administrator.";
-    let words = SafeText::words("an administrator's message");
-    NlFault::new(Code::OperatorRequired, words).suggesting(SafeText::words(suggestion))
+    let words = SafeText::words("or an administrator of the agent's organization");
+    let fault = NlFault::new(Code::OperatorRequired, words).at_status(403);
+    fault.suggesting(SafeText::words(suggestion))
+}
+
+/// An agent that the caller knows nothing of, be it there or not.
+fn no_agent(words: SafeText) -> NlFault {
+    let suggestion = "Name one of yours, as its registration was answered.";
+    let fault = NlFault::new(Code::AgentUnregistered, words).at_status(404);
+    fault.suggesting(SafeText::words(suggestion))
 }
 
 fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {

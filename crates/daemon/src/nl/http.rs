@@ -134,6 +134,10 @@ async fn answer(
     {
         answer.headers_mut().insert(header::ALLOW, methods);
     }
+    if answered.status == 401 {
+        let scheme = HeaderValue::from_static("Bearer realm=\"nl\"");
+        answer.headers_mut().insert(header::WWW_AUTHENTICATE, scheme);
+    }
     if listening.tls.is_some() {
         let always = HeaderValue::from_static("max-age=31536000");
         answer.headers_mut().insert(header::STRICT_TRANSPORT_SECURITY, always);

@@ -95,7 +95,35 @@ async fn an_administrator_registers_nothing_beyond_itself() {
     assert_eq!(fault.code(), Code::AuditQueryDenied);
     let uri = json!({ "agent_uri": by.aid.agent_uri, "reason": "compromised" });
     let fault = nl.revoke_agents(&worker, &payload(&uri)).await.unwrap_err();
-    assert_eq!(fault.code(), Code::OperatorRequired);
+    assert_eq!((fault.code(), fault.status()), (Code::AgentUnregistered, 404));
+}
+
+/// Whose credential is right is not told that they could not be authenticated.
+#[tokio::test]
+async fn who_is_known_and_asks_for_too_much_is_not_sent_for_a_credential() {
+    let served = Served::new().await;
+    let (nl, by) = (&served.nl, administrator(&served).await);
+    let worker = served.agent("worker", &[ActionType::Exec], &[]).await;
+    let nobody = json!({ "agent_uri": "nl://acme.corp/nobody/1.0.0", "reason": "compromised" });
+    let other = json!({ "instance_id": "11111111-1111-4111-8111-111111111111" });
+    for caller in [&by, &worker] {
+        for fault in [
+            nl.revoke_agents(caller, &payload(&nobody)).await.unwrap_err(),
+            nl.shown(caller, &payload(&other)).await.unwrap_err(),
+        ] {
+            assert_eq!((fault.code(), fault.status()), (Code::AgentUnregistered, 404));
+            let told = fault.body(Shape::Bare)["message"].to_string();
+            assert!(told.contains("There is no such agent."), "{told}");
+        }
+    }
+    for fault in [
+        nl.register_agent(&worker, &wanted(&json!({}))).await.unwrap_err(),
+        nl.rotate_credential(&worker, &payload(&other)).await.unwrap_err(),
+    ] {
+        assert_eq!((fault.code(), fault.status()), (Code::OperatorRequired, 403));
+        let told = fault.body(Shape::Bare)["message"].to_string();
+        assert!(told.contains("an administrator of the agent's organization"), "{told}");
+    }
 }
 
 #[tokio::test]

@@ -146,7 +146,7 @@ async fn a_parent_ends_its_own_and_is_followed_by_them() {
         [(&stranger, &first), (&parent, &parent.aid), (&below, &parent.aid), (&below, &other)]
     {
         let fault = nl.revoke_agents(who, &revocation(whom)).await.unwrap_err();
-        assert_eq!(fault.code(), Code::OperatorRequired);
+        assert_eq!(fault.code(), Code::AgentUnregistered);
     }
     let told = nl.revoke_agents(&parent, &revocation(&first)).await.unwrap();
     assert_eq!(told["status"], "completed");
