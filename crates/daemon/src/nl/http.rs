@@ -9,7 +9,9 @@ mod route;
 use std::{convert::Infallible, net::IpAddr, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
+use http::{
+    HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Version, header,
+};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -42,6 +44,8 @@ use super::{
 const MAX_CONNECTIONS: usize = 256;
 /// How long a head may take to arrive.
 const HEAD_TIME: Duration = Duration::from_secs(10);
+/// How large a head may be. What is far larger, or has more than 100 fields, the library refuses, without a body.
+const MAX_HEAD: usize = 64 * 1024;
 /// How long a body may take to arrive.
 const BODY_TIME: Duration = Duration::from_secs(30);
 
@@ -116,7 +120,7 @@ async fn answer(
     let id = request.headers().get("x-nl-request-id").cloned();
     let path = request.uri().path().to_owned();
     let asked = caching::asked(request.headers());
-    let counted = refuse_pages(request.headers(), listening);
+    let counted = check_head(&request).and_then(|()| refuse_pages(request.headers(), listening));
     let door = route::door(&path);
     let answered = match counted.and_then(|()| service.count_address(client.peer, door)) {
         Ok(rate) => {
@@ -160,7 +164,8 @@ async fn dispatch(
     listening: &Listening,
 ) -> Result<Answered, NlFault> {
     let (method, uri) = (request.method().clone(), request.uri().clone());
-    let found = route(method.as_str(), uri.path()).ok_or_else(|| no_route(&method, uri.path()))?;
+    let found =
+        route(asked_as(&method), uri.path()).ok_or_else(|| no_route(&method, uri.path()))?;
     let (kind, mut more) = match found {
         Route::Discovery if !listening.plain_discovery && listening.tls.is_none() => {
             return Err(plain_discovery());
@@ -173,6 +178,7 @@ async fn dispatch(
     said_once(request.headers(), &OF_SENDER)?;
     let asked = route::query(uri.query().unwrap_or_default());
     let presented = presented(request.headers(), &asked, client.peer);
+    let sender = of_sender(request.headers());
     let once = said_once(request.headers(), &OF_BODY).and_then(|()| asked_once(&asked, &more));
     if let Err(fault) = once {
         let said = (kind, Named::default());
@@ -184,7 +190,7 @@ async fn dispatch(
             Ok(body) if body.len() > SMALL && presented.credential.is_none() => {
                 Err((Code::AgentUnknown.into(), Box::default()))
             }
-            Ok(body) => read(body, kind, service.clock()).await,
+            Ok(body) => read(body, (kind, sender), service.clock()).await,
             Err(fault) => Err((fault, Box::default())),
         };
         match read {
@@ -243,16 +249,17 @@ async fn body_of(request: Request<Incoming>) -> Result<Bytes, NlFault> {
     Ok(body.to_bytes())
 }
 
-/// The message of this kind that a body is; else why not, and what it says of itself.
+/// The message of this kind that a body is, of this sender by its head; else why not, and what it says of itself.
 async fn read(
     body: Bytes,
-    kind: MessageType,
+    (kind, sender): (MessageType, Sender),
     clock: Clock,
 ) -> Result<Message, (NlFault, Box<Named>)> {
     let weight = Weight::of_bytes(body.len());
     let reading = move || {
         let read = Message::read(&body, kind, clock).and_then(|message| {
             if message.kind == kind {
+                sender.check(&message.payload)?;
                 return Ok(message);
             }
             let words = SafeText::words("this address takes another type of message");
@@ -261,6 +268,28 @@ async fn read(
         read.map_err(|fault| (fault, Box::new(Named::read(&body))))
     };
     apart(weight, reading).await.unwrap_or_else(|fault| Err((fault, Box::default())))
+}
+
+/// `HEAD` is answered as `GET`, of which the library leaves the body away.
+fn asked_as(method: &Method) -> &str {
+    if method == Method::HEAD { "GET" } else { method.as_str() }
+}
+
+/// Refuses what nothing of is read: a head that is too large, and one that names no host, or two (RFC 9112, 3.2).
+fn check_head(request: &Request<Incoming>) -> Result<(), NlFault> {
+    let headers = request.headers();
+    let field = |(name, value): (&HeaderName, &HeaderValue)| name.as_str().len() + value.len() + 4;
+    let line = request.uri().to_string().len();
+    if line + headers.iter().map(field).sum::<usize>() > MAX_HEAD {
+        let fault = NlFault::from(Code::HeadTooLarge).with("max_bytes", MAX_HEAD);
+        return Err(fault.at_status(431));
+    }
+    let hosts = headers.get_all(header::HOST).iter().count();
+    if hosts > 1 || (hosts == 0 && request.version() >= Version::HTTP_11) {
+        let words = SafeText::words("a request has one Host, and this one has ").and(hosts);
+        return Err(NlFault::new(Code::MessageMalformed, words));
+    }
+    Ok(())
 }
 
 /// A page that a person visits reaches nothing here, by a rebound name either.
@@ -303,6 +332,39 @@ fn asked_once(asked: &Query, of_path: &Map<String, Value>) -> Result<(), NlFault
     let again = || asked.members.keys().find(|name| of_path.contains_key(*name));
     let twice = asked.repeated.as_ref().or_else(again);
     twice.map_or(Ok(()), |name| Err(said_twice("parameter", name)))
+}
+
+/// Who the head says sends a message, as far as it does.
+struct Sender {
+    agent_uri: Option<String>,
+    instance_id: Option<String>,
+}
+
+fn of_sender(headers: &HeaderMap) -> Sender {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    let text = |name: &str| text(name).map(ToOwned::to_owned);
+    Sender { agent_uri: text("x-nl-agent-uri"), instance_id: text("x-nl-instance-id") }
+}
+
+impl Sender {
+    /// Whether the body says the same: whoever reads the head alone must not take the message for another's.
+    fn check(&self, payload: &Map<String, Value>) -> Result<(), NlFault> {
+        let said = |key: &str| payload.get("agent")?.get(key)?.as_str();
+        for (header, shown, key) in [
+            ("X-NL-Agent-URI", &self.agent_uri, "agent_uri"),
+            ("X-NL-Instance-ID", &self.instance_id, "instance_id"),
+        ] {
+            if let (Some(shown), Some(said)) = (shown, said(key))
+                && shown != said
+            {
+                let words = SafeText::words(header).and(" and agent.").and(key);
+                let words = words
+                    .and(" of the body name two agents; say who sends it once, or twice the same");
+                return Err(NlFault::new(Code::MessageMalformed, words).with("header", header));
+            }
+        }
+        Ok(())
+    }
 }
 
 fn presented(headers: &HeaderMap, query: &Query, peer: IpAddr) -> Presented {
@@ -391,6 +453,7 @@ fn rendered(answered: &Answered, id: Option<HeaderValue>) -> Answer {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
     use tokio::{
         io::{AsyncReadExt as _, AsyncWriteExt as _},
         net::TcpStream,
@@ -426,6 +489,81 @@ mod tests {
         assert_eq!(told(&[credential, uri, instance]), None);
         // Who shows nothing is nobody, which is another matter.
         assert_eq!(told(&[uri]), None);
+    }
+
+    /// What a head is answered, on a connection of its own.
+    async fn told(head: &str) -> String {
+        let served = Served::new().await;
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let listening = Listening { tls: None, plain_discovery: false };
+        tokio::spawn(serve(Arc::clone(&served.nl), listener, listening));
+        let mut agent = TcpStream::connect(address).await.unwrap();
+        agent.write_all(head.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        agent.read_to_string(&mut answer).await.unwrap();
+        answer.to_ascii_lowercase()
+    }
+
+    fn get(path: &str, more: &str) -> String {
+        format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n{more}Connection: close\r\n\r\n")
+    }
+
+    #[tokio::test]
+    async fn a_request_names_one_host() {
+        let twice = get("/nl/v1/health", "Host: localhost\r\n");
+        let none = get("/nl/v1/health", "").replace("Host: localhost\r\n", "");
+        for head in [twice, none] {
+            let told = told(&head).await;
+            assert!(told.starts_with("http/1.1 400 "), "{told}");
+            assert!(told.contains("nl-e800") && told.contains("one host"), "{told}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_head_has_so_many_bytes() {
+        let told = async |bytes| {
+            told(&get("/nl/v1/health", &format!("X: {}\r\n", "a".repeat(bytes)))).await
+        };
+        let large = told(MAX_HEAD).await;
+        assert!(large.starts_with("http/1.1 431 ") && large.contains("nl-e803"), "{large}");
+        let fitting = told(MAX_HEAD - 200).await;
+        assert!(fitting.starts_with("http/1.1 200 "), "{fitting}");
+    }
+
+    #[tokio::test]
+    async fn who_asks_for_the_head_alone_gets_it() {
+        let head = get("/nl/v1/health", "").replacen("GET", "HEAD", 1);
+        let told = told(&head).await;
+        assert!(told.starts_with("http/1.1 200 ") && told.ends_with("\r\n\r\n"), "{told}");
+        assert!(route::methods("/nl/v1/health").contains(&"HEAD"));
+    }
+
+    #[tokio::test]
+    async fn who_is_nobody_is_told_how_to_be_somebody() {
+        let told = told(&get("/nl/v1/rotations", "")).await;
+        assert!(told.starts_with("http/1.1 401 "), "{told}");
+        assert!(told.contains("\r\nwww-authenticate: bearer realm=\"nl\"\r\n"), "{told}");
+    }
+
+    #[test]
+    fn head_and_body_name_one_sender() {
+        let body = json!({ "agent": { "agent_uri": "nl://a.test/a/1.0.0", "instance_id": "i-1" } });
+        let refused = |agent_uri: Option<&str>, instance_id: Option<&str>| {
+            let own = |text: Option<&str>| text.map(ToOwned::to_owned);
+            let sender = Sender { agent_uri: own(agent_uri), instance_id: own(instance_id) };
+            sender
+                .check(body.as_object().unwrap())
+                .err()
+                .map(|fault| fault.details()["header"].clone())
+        };
+        assert_eq!(refused(None, None), None);
+        assert_eq!(refused(Some("nl://a.test/a/1.0.0"), Some("i-1")), None);
+        assert_eq!(refused(Some("nl://b.test/b/1.0.0"), None), Some("X-NL-Agent-URI".into()));
+        assert_eq!(
+            refused(Some("nl://a.test/a/1.0.0"), Some("i-2")),
+            Some("X-NL-Instance-ID".into())
+        );
     }
 
     #[tokio::test]

@@ -191,7 +191,10 @@ fn a_connection_that_is_an_agents_does_not_become_anothers() {
     // Who does not wait for that answer does nothing under the first one's name, which may be shown again.
     let undone = line.act(&stdin_of("db/PASSWORD"));
     assert_eq!(undone["error"]["code"], "NL-E100", "{undone}");
-    assert!(undone["error"]["message"].as_str().unwrap().contains("handshake here failed"), "{undone}");
+    assert!(
+        undone["error"]["message"].as_str().unwrap().contains("handshake here failed"),
+        "{undone}"
+    );
     assert_eq!(line.ask("handshake", agent)["status"], "authenticated");
     let done = line.act(&stdin_of("db/PASSWORD"));
     assert_eq!(done["result"]["stdout"], "[REDACTED:db/PASSWORD]\n", "{done}");

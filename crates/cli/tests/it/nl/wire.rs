@@ -304,14 +304,17 @@ fn messages_have_the_forms_of_the_wire() {
     again["request_id"] = "another".into();
     let mut stranger = payload("true");
     stranger["agent"]["instance_id"] = "00000000-0000-4000-8000-000000000000".into();
+    let mut named = post("/nl/v1/actions", &enveloped("m-2", &stranger));
+    named["headers"] = json!({ "X-NL-Instance-ID": stranger["agent"]["instance_id"] });
     let me = format!("/nl/v1/agents/{}", served.agents["agent"]["instance_id"].as_str().unwrap());
     let answers = served.client(&json!([
         post("/nl/v1/actions", &enveloped("m-1", &payload("echo one"))),
         post("/nl/v1/actions", &enveloped("m-1", &payload("echo one"))),
         post("/nl/v1/actions", &enveloped("m-1", &again)),
-        post("/nl/v1/actions", &enveloped("m-2", &stranger)),
+        named,
         { "over": "http", "action": exec(r"printf 'a\377b'; echo c >&2") },
         { "over": "http", "method": "GET", "path": me },
+        post("/nl/v1/actions", &enveloped("m-3", &stranger)),
     ]));
     let payload = |at: usize| &answers[at]["body"]["payload"];
     assert_eq!(payload(0)["result"]["stdout"], "one\n", "{}", answers[0]);
@@ -326,6 +329,8 @@ fn messages_have_the_forms_of_the_wire() {
         (&answers[3]["status"], &answers[3]["body"]["message_type"]),
         (&json!(401), &json!("error"))
     );
+    // Head and body name two agents.
+    assert_eq!(told(&answers[6]), (400, "NL-E800"), "{}", answers[6]);
     let result = &answers[4]["body"]["result"];
     let base64 = (&json!("base64"), &json!("Yf9i"), &json!("Ywo="));
     assert_eq!((&result["encoding"], &result["stdout"], &result["stderr"]), base64);

@@ -60,8 +60,10 @@ pub(super) fn door(path: &str) -> Door {
 
 /// The methods that an address knows.
 pub(super) fn methods(path: &str) -> Vec<&'static str> {
-    let all = ["GET", "POST", "DELETE"].into_iter();
-    all.filter(|method| route(method, path).is_some()).collect()
+    // What is got is asked about as well.
+    let all = [("GET", "GET"), ("HEAD", "GET"), ("POST", "POST"), ("DELETE", "DELETE")];
+    let known = all.into_iter().filter(|(_, as_that)| route(as_that, path).is_some());
+    known.map(|(method, _)| method).collect()
 }
 
 fn of(kind: MessageType, key: &str, id: &str) -> Option<Route> {
