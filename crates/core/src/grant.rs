@@ -16,6 +16,7 @@ use std::{fmt, str::FromStr};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use self::conditions::may_be_environment;
 pub use self::{
     conditions::{Conditions, IpRange},
     evaluate::{Counts, Request, evaluate},
@@ -151,23 +152,35 @@ impl Grant {
         let named = |fails: bool, field| fails.then_some(field);
         let any = |fails: fn(&Permission) -> bool| self.permissions.iter().any(fails);
         [
-            named(self.nl_version != version(), "nl_version"),
-            named(self.organization_id.is_empty(), "organization_id"),
-            named(self.granted_by.identifier.is_empty(), "granted_by.identifier"),
-            named(!matches!(self.granted_by.kind.as_str(), "human" | "system"), "granted_by.type"),
-            named(self.permissions.is_empty(), "permissions"),
+            named(self.nl_version != version(), "nl_version (it is \"1.0\")"),
+            named(
+                self.organization_id.is_empty(),
+                "organization_id (say whose agents these are, such as \"local\")",
+            ),
+            named(
+                self.granted_by.identifier.is_empty(),
+                "granted_by.identifier (say who grants this)",
+            ),
+            named(
+                !matches!(self.granted_by.kind.as_str(), "human" | "system"),
+                "granted_by.type (it is \"human\" or \"system\")",
+            ),
+            named(self.permissions.is_empty(), "permissions (give one at least)"),
             // What leaves by the egress door is not asked of grants.
             named(
                 any(|one| {
                     one.action_types.is_empty()
                         || one.action_types.contains(&GrantedAction::Type(ActionType::Egress))
                 }),
-                "permissions.action_types",
+                "permissions.action_types (give one at least of exec, template, inject_stdin, inject_tempfile, sdk_proxy, delegate, or \"*\")",
             ),
-            named(any(|one| one.secrets.is_empty()), "permissions.secrets"),
+            named(
+                any(|one| one.secrets.is_empty()),
+                "permissions.secrets (give one pattern at least, such as \"api/*\")",
+            ),
             named(
                 any(|one| one.conditions.valid_until < one.conditions.valid_from),
-                "permissions.conditions.valid_until",
+                "permissions.conditions.valid_until (it lies before valid_from)",
             ),
             named(
                 self.permissions.iter().any(|one| {
@@ -183,11 +196,18 @@ impl Grant {
             ),
             named(
                 any(|one| one.conditions.allowed_environments.as_ref().is_some_and(Vec::is_empty)),
-                "permissions.conditions.allowed_environments",
+                "permissions.conditions.allowed_environments (none would be left: name one, or leave it away for any)",
+            ),
+            named(
+                any(|one| {
+                    let mut allowed = one.conditions.allowed_environments.iter().flatten();
+                    allowed.any(|name| !may_be_environment(name))
+                }),
+                "permissions.conditions.allowed_environments (no environment has such a name: letters, digits and single hyphens, as in a path's second segment)",
             ),
             named(
                 any(|one| one.conditions.allowed_ip_ranges.as_ref().is_some_and(Vec::is_empty)),
-                "permissions.conditions.allowed_ip_ranges",
+                "permissions.conditions.allowed_ip_ranges (none would be left: name one, or leave it away for any)",
             ),
             named(
                 any(|one| {
@@ -198,13 +218,13 @@ impl Grant {
             ),
             named(
                 any(|one| one.conditions.max_concurrent == Some(0)),
-                "permissions.conditions.max_concurrent",
+                "permissions.conditions.max_concurrent (give 1 or more, or leave it away for no limit)",
             ),
             named(
                 any(|one| one.conditions.max_per_minute == Some(0)),
-                "permissions.conditions.max_per_minute",
+                "permissions.conditions.max_per_minute (give 1 or more, or leave it away for no limit)",
             ),
-            named(self.revoked, "revoked"),
+            named(self.revoked, "revoked (a grant that is revoked permits nothing: leave it away)"),
         ]
         .into_iter()
         .flatten()

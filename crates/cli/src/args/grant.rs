@@ -81,7 +81,7 @@ pub(crate) struct GrantCreateArgs {
     #[arg(long = "action", value_name = "TYPE", value_parser = parse_granted)]
     pub(crate) actions: Vec<GrantedAction>,
     /// From when on; now when absent
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", value_parser = parse_from)]
     pub(crate) from: Option<Timestamp>,
     /// For how long: 1s to 168h; 8h when absent. After that it permits nothing
     #[arg(long = "for", value_name = "TIME", value_parser = parse_time)]
@@ -111,7 +111,7 @@ pub(crate) struct GrantCreateArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_per_minute: Option<u32>,
     /// Hosts that an action may reach which has a value inside; none when absent
-    #[arg(long = "host", value_name = "HOST")]
+    #[arg(long = "host", value_name = "HOST", value_parser = parse_host)]
     pub(crate) hosts: Vec<Destination>,
     /// An action may change a database's rows; without it, it reads
     #[arg(long)]
@@ -201,6 +201,19 @@ fn parse_granted(text: &str) -> Result<GrantedAction, UnknownActionType> {
     let granted: GrantedAction = text.parse()?;
     let is_inert = granted == GrantedAction::Type(ActionType::Egress);
     if is_inert { Err(UnknownActionType) } else { Ok(granted) }
+}
+
+fn parse_from(text: &str) -> Result<Timestamp, String> {
+    text.parse().map_err(|_| "a time such as 2026-02-08T10:00:00Z".to_owned())
+}
+
+/// An action's hosts are reached at a port, by whatever protocol: a scheme would be dropped.
+fn parse_host(text: &str) -> Result<Destination, String> {
+    if let Some((_, host)) = text.split_once("://") {
+        let host = host.split(['/', '?', '#']).next().unwrap_or_default();
+        return Err(format!("a host and its port alone, 443 when absent: {host}"));
+    }
+    Destination::parse(text).map_err(|error| error.to_string())
 }
 
 fn parse_id(text: &str) -> Result<GrantId, String> {

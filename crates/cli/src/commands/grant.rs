@@ -106,6 +106,13 @@ fn idle(grant: &Grant, agents: &[Aid]) -> Option<String> {
             "no agent is registered as {agent_uri}, so far: keyless agent register, keyless agent list"
         ));
     }
+    if let Some(instance) = &grant.instance_id
+        && !theirs.clone().any(|aid| aid.instance_id == *instance)
+    {
+        return Some(format!(
+            "no agent {agent_uri} has the instance {instance}, so far: keyless agent list shows which there are"
+        ));
+    }
     theirs.all(|aid| aid.organization_id != *organization_id).then(|| {
         format!(
             "no agent {agent_uri} is of the organization {organization_id}, so far, and a grant is for those of its \

@@ -229,3 +229,31 @@ fn an_organization_is_told_of_its_own_grants_alone() {
     assert!(explain(AGENT).exits(2).json().to_string().contains("several organizations"));
     assert_eq!(told(&explain(&instance)), ["g-acme"]);
 }
+
+/// What can't work, or would be dropped in silence.
+#[test]
+fn what_can_not_work_is_said_when_a_grant_is_made() {
+    let world = World::with_token();
+    let create = |more: &[&str]| {
+        let made = ["grant", "create", "--agent", AGENT, "--secret", "api/*"];
+        world.keyless(&[&made[..], more].concat()).run()
+    };
+    for (option, value, words) in [
+        ("--environment", "", "no environment has such a name"),
+        ("--environment", "a b", "no environment has such a name"),
+        ("--host", "https://api.example.com", "a host and its port alone"),
+        ("--from", "yesterday", "a time such as 2026-02-08T10:00:00Z"),
+    ] {
+        let said = create(&[option, value]).exits(2).errors();
+        assert!(said.contains(words), "{option} {value:?}: {said}");
+    }
+    world.keyless(&["agent", "register", AGENT]).run().ok();
+    let nobody = "11111111-1111-4111-8111-111111111111";
+    let made = create(&["--instance", nobody, "--environment", "Production", "--json"]);
+    let warnings = made.json()["warnings"].to_string();
+    assert!(warnings.contains(&format!("has the instance {nobody}")), "{warnings}");
+    // Times are those of identities: milliseconds.
+    let from = made.data()["grant"]["permissions"][0]["conditions"]["valid_from"].clone();
+    let fraction = from.as_str().unwrap().split_once('.').unwrap().1;
+    assert_eq!(fraction.len(), "000Z".len(), "{from}");
+}

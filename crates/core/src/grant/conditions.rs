@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::Subject;
-use crate::{Destination, agent::TrustLevel, json_object::maybe_whole};
+use crate::{Destination, SecretPath, agent::TrustLevel, json_object::maybe_whole};
 
 /// The conditions of a permission, in NL's field names; `max_per_minute`, `allowed_hosts` and
 /// `allow_writes` are ours.
@@ -89,6 +89,12 @@ impl Conditions {
             !subject.is_place() && allowed.iter().any(|name| name.eq_ignore_ascii_case(environment))
         })
     }
+}
+
+/// Whether a secret's environment may have this name, in letters of whichever case.
+pub(super) fn may_be_environment(name: &str) -> bool {
+    SecretPath::parse(&format!("a/{}/c/d", name.to_ascii_lowercase()))
+        .is_ok_and(|path| path.name() == "d")
 }
 
 impl IpRange {

@@ -456,22 +456,31 @@ fn what_can_never_permit_anything_is_no_grant() {
         serde_json::from_value::<Grant>(grant).unwrap().faults(now)
     };
     assert_eq!(faults("/revocable", json!(true)), [""; 0]);
-    assert_eq!(faults("/revoked", json!(true)), ["revoked"]);
-    assert_eq!(
-        faults("/permissions/0/action_types", json!(["exec", "egress"])),
-        ["permissions.action_types"]
-    );
+    // Each says what is expected, beside the field.
+    let told = |place: &str, value: Value, named: &str| {
+        let [fault] = faults(place, value)[..] else { panic!("{place}") };
+        assert!(fault.starts_with(&format!("{named} (")) && fault.ends_with(')'), "{fault}");
+    };
+    told("/revoked", json!(true), "revoked");
+    told("/permissions", json!([]), "permissions");
+    told("/granted_by/type", json!("robot"), "granted_by.type");
+    told("/permissions/0/action_types", json!(["exec", "egress"]), "permissions.action_types");
     for (name, value) in [
         ("allowed_environments", json!([])),
+        ("allowed_environments", json!([""])),
+        ("allowed_environments", json!(["prod", "a b"])),
+        ("allowed_environments", json!(["a/b"])),
         ("allowed_ip_ranges", json!([])),
         ("max_concurrent", json!(0)),
         ("max_per_minute", json!(0)),
     ] {
         let mut conditions = of_section_8_6()["permissions"][0]["conditions"].clone();
         conditions[name] = value;
-        let named = format!("permissions.conditions.{name}");
-        assert_eq!(faults("/permissions/0/conditions", conditions), [named.as_str()]);
+        told("/permissions/0/conditions", conditions, &format!("permissions.conditions.{name}"));
     }
+    let mut conditions = of_section_8_6()["permissions"][0]["conditions"].clone();
+    conditions["allowed_environments"] = json!(["Production", "eu-1"]);
+    assert_eq!(faults("/permissions/0/conditions", conditions), [""; 0]);
     for (name, value, told) in [
         (
             "valid_until",
