@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 use jiff::Timestamp;
-use keyless_core::SecretPath;
+use keyless_core::{SecretPath, agent::AgentUri};
 
 use super::{FactorArgs, time::moment};
 
@@ -68,7 +68,7 @@ pub(crate) struct ExportArgs {
 #[derive(Debug, Args)]
 pub(crate) struct QueryArgs {
     /// Those of agents with this URI
-    #[arg(long, value_name = "URI")]
+    #[arg(long, value_name = "URI", value_parser = uri)]
     pub(crate) agent: Option<String>,
     /// Those about this secret
     #[arg(long, value_name = "PATH")]
@@ -92,8 +92,13 @@ pub(crate) struct QueryArgs {
     #[arg(long, value_name = "NUMBER")]
     pub(crate) after: Option<u64>,
     /// At most so many; 1000 where it is not said, and all of them for export
-    #[arg(short = 'n', long)]
+    #[arg(short = 'n', long, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) limit: Option<u32>,
+}
+
+/// As it is written in the log.
+fn uri(text: &str) -> Result<String, String> {
+    AgentUri::parse(text).map(|uri| uri.to_string()).map_err(|error| error.to_string())
 }
 
 /// `--result`.

@@ -6,7 +6,7 @@ mod verify;
 use std::{io, process::ExitCode};
 
 use keyless_core::{
-    Error, SecretPath,
+    Code, Error, SafeText, SecretPath,
     audit::{Entry, Outcome, Segment},
 };
 use keyless_daemon::{AuditQuery, BreaksSeen, Config};
@@ -49,6 +49,7 @@ async fn tail(ui: &Ui, args: &TailArgs) -> Result<ExitCode, Error> {
 }
 
 async fn query(ui: &Ui, args: QueryArgs) -> Result<ExitCode, Error> {
+    refuse_reversed(&args)?;
     let (_, store) = open_sure_store(ui).await?;
     let entries = keyless_daemon::audit_query(&store, &wanted(args)).await?;
     let next = entries.last().map(|entry| entry.sequence);
@@ -58,6 +59,7 @@ async fn query(ui: &Ui, args: QueryArgs) -> Result<ExitCode, Error> {
 }
 
 async fn export(ui: &Ui, args: ExportArgs) -> Result<ExitCode, Error> {
+    refuse_reversed(&args.query)?;
     let (_, store) = open_sure_store(ui).await?;
     // All of them, unless it is said how many.
     let mut left = args.query.limit;
@@ -80,6 +82,15 @@ async fn export(ui: &Ui, args: ExportArgs) -> Result<ExitCode, Error> {
         entries = store.audit_query(&wanted).await?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Nothing lies in such a time, and an empty answer would say that nothing happened.
+fn refuse_reversed(args: &QueryArgs) -> Result<(), Error> {
+    if args.since.zip(args.until).is_some_and(|(since, until)| since > until) {
+        let words = "--since lies behind --until; say the earlier time with --since";
+        return Err(Error::with(Code::Usage, SafeText::words(words)));
+    }
+    Ok(())
 }
 
 fn wanted(args: QueryArgs) -> AuditQuery {

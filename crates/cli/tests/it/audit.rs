@@ -112,6 +112,22 @@ fn a_miss_is_no_use() {
     assert_eq!(missed[0]["secrets_used"], json!([]), "{log:#?}");
 }
 
+/// An empty answer would say that nothing happened.
+#[test]
+fn a_question_that_nothing_can_fit_is_refused() {
+    let world = World::with_store();
+    for (asked, words) in [
+        (&["--since", "2026-02-02", "--until", "2026-02-01"][..], "--since lies behind --until"),
+        (&["--agent", "acme/bot"], "nl://"),
+        (&["-n", "0"], "1 or more"),
+    ] {
+        for verb in ["query", "export"] {
+            let said = world.keyless(&[&["audit", verb], asked].concat()).run().exits(2).errors();
+            assert!(said.contains(words), "{verb} {asked:?}: {said}");
+        }
+    }
+}
+
 #[test]
 fn tail_shows_people_a_table() {
     let world = World::with_token();

@@ -277,6 +277,7 @@ impl NlService {
         let asked: Question = read(payload)?;
         let page = Number::within(asked.page.as_ref(), 1, ("page", usize::MAX))?;
         let size = Number::within(asked.page_size.as_ref(), PAGE, ("page_size", LARGEST_PAGE))?;
+        asked.check()?;
         let secret = asked.target.as_deref().and_then(|target| SecretPath::parse(target).ok());
         let query = [
             ("by_agent", asked.agent_uri.is_some()),
@@ -375,6 +376,20 @@ impl RevocationReason {
             Self::Decommissioned => "decommissioned",
             Self::PolicyViolation => "policy_violation",
         }
+    }
+}
+
+impl Question {
+    /// What nothing can fit would pass for a log in which nothing happened.
+    fn check(&self) -> Result<(), NlFault> {
+        let malformed = |words| Err(NlFault::new(Code::MessageMalformed, SafeText::words(words)));
+        if self.from.zip(self.to).is_some_and(|(from, to)| from > to) {
+            return malformed("from lies behind to");
+        }
+        if self.agent_uri.as_deref().is_some_and(|uri| AgentUri::parse(uri).is_err()) {
+            return malformed("agent_uri is nl://VENDOR/TYPE/VERSION");
+        }
+        Ok(())
     }
 }
 

@@ -179,7 +179,9 @@ async fn dispatch(
     let asked = route::query(uri.query().unwrap_or_default());
     let presented = presented(request.headers(), &asked, client.peer);
     let sender = of_sender(request.headers());
-    let once = said_once(request.headers(), &OF_BODY).and_then(|()| asked_once(&asked, &more));
+    let once = said_once(request.headers(), &OF_BODY)
+        .and_then(|()| asked_once(&asked, &more))
+        .and_then(|()| known(&asked, kind));
     if let Err(fault) = once {
         let said = (kind, Named::default());
         return Ok(service.refuse_unread(Some(&presented), said, fault, Shape::Bare).await);
@@ -367,6 +369,32 @@ impl Sender {
     }
 }
 
+/// Whether a question about the log or about rotations has only parameters that there are: one that is mistyped would bound
+/// nothing.
+fn known(asked: &Query, kind: MessageType) -> Result<(), NlFault> {
+    let names: &[&str] = match kind {
+        MessageType::AuditQuery => &[
+            "agent_uri",
+            "target",
+            "from",
+            "to",
+            "correlation_id",
+            "result",
+            "platform",
+            "page",
+            "page_size",
+            "instance_id",
+        ],
+        MessageType::RotationNotification => &["since", "secrets", "agent_uri", "instance_id"],
+        _ => return Ok(()),
+    };
+    let stranger = asked.members.keys().find(|name| !names.contains(&name.as_str()));
+    stranger.map_or(Ok(()), |name| {
+        let words = SafeText::words("there is no parameter ").as_they_wrote(name);
+        Err(NlFault::new(Code::MessageMalformed, words).with("parameters", names))
+    })
+}
+
 fn presented(headers: &HeaderMap, query: &Query, peer: IpAddr) -> Presented {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let credential = text("authorization").and_then(|line| line.split_once(' '));
@@ -544,6 +572,13 @@ mod tests {
         let told = told(&get("/nl/v1/rotations", "")).await;
         assert!(told.starts_with("http/1.1 401 "), "{told}");
         assert!(told.contains("\r\nwww-authenticate: bearer realm=\"nl\"\r\n"), "{told}");
+    }
+
+    #[test]
+    fn a_parameter_that_is_mistyped_does_not_widen_a_question() {
+        let asked = |text: &str| known(&route::query(text), MessageType::AuditQuery).is_ok();
+        assert!(asked("target=t/api/token&page_size=5") && asked(""));
+        assert!(!asked("targett=t/api/token") && !asked("since=2026-01-01T00:00:00Z"));
     }
 
     #[test]

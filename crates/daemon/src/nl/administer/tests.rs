@@ -209,6 +209,11 @@ async fn an_administrator_sees_its_own_organization() {
         (json!({ "page": "0" }), "page is a number from 1 on"),
         (json!({ "page": "two" }), "page is a number from 1 on"),
         (json!({ "page": -1 }), ""),
+        (
+            json!({ "from": "2026-02-02T00:00:00Z", "to": "2026-02-01T00:00:00Z" }),
+            "from lies behind to",
+        ),
+        (json!({ "agent_uri": "acme/bot" }), "nl://VENDOR/TYPE/VERSION"),
     ] {
         let fault = nl.audited(&by, &payload(&out_of_range)).await.unwrap_err();
         assert_eq!((fault.code(), fault.status()), (Code::MessageMalformed, 400), "{out_of_range}");
