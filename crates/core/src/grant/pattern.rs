@@ -185,6 +185,13 @@ impl SecretPattern {
         &self.written
     }
 
+    /// Whether it names this secret, or begins a way to write it: its path, or `category/name`.
+    pub fn leads_to(&self, forms: &Forms<'_>) -> bool {
+        let begins = |form: &str| form.contains('/') && form.starts_with(&self.folded);
+        let is_beginning = matches!(self.kind, Kind::Exact) && forms.each().any(begins);
+        is_beginning || self.matches(forms)
+    }
+
     /// Whether it names this secret.
     pub fn matches(&self, forms: &Forms<'_>) -> bool {
         if forms.is_place {

@@ -185,6 +185,21 @@ fn a_list_is_no_object() {
 }
 
 #[test]
+fn a_scope_is_a_pattern_or_a_beginning() {
+    let subject = Subject::from(SecretPath::parse("team/prod/api/token").unwrap());
+    let none = Categories::default();
+    let leads = |text: &str| SecretPattern::parse(text).unwrap().leads_to(&subject.forms(&none));
+    for text in
+        ["api/*", "API/*", "api/TOKEN", "team/**", "team", "team/prod", "api", "api/to", "*"]
+    {
+        assert!(leads(text), "{text}");
+    }
+    for text in ["db/*", "tok", "token/x", "eam", "other"] {
+        assert!(!leads(text), "{text}");
+    }
+}
+
+#[test]
 fn patterns_are_compared_with_the_form_of_their_length() {
     let has = Categories::of(&[SecretPath::parse("x/production/key").unwrap()]);
     let none = Categories::default();

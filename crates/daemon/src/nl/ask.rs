@@ -57,7 +57,7 @@ impl NlService {
         caller: &Caller,
         payload: &Map<String, Value>,
     ) -> Result<Value, NlFault> {
-        let scope = payload.get("scope").and_then(Value::as_str).unwrap_or_default();
+        let scope = scope(payload)?;
         let secrets = self.vault.list().await?;
         let categories = self.vault.categories().await?;
         let (grants, now) = (self.grants.refresh().await?.index, Timestamp::now());
@@ -72,14 +72,16 @@ impl NlService {
             let kinds: Vec<&str> =
                 ActionType::ALL.iter().filter(|kind| may(kind)).map(|kind| kind.as_str()).collect();
             if !kinds.is_empty() {
-                all.push((secret, kinds));
+                let is_asked =
+                    scope.as_ref().is_none_or(|scope| scope.leads_to(&subject.forms(&categories)));
+                all.push((secret, kinds, is_asked));
             }
         }
         // For one type of action there may be fewer, of whom a reference means the same one.
-        let short = ShortReferences::among(all.iter().map(|(secret, _)| &secret.path));
-        let asked = all.iter().filter(|(secret, _)| secret.path.as_str().starts_with(scope));
+        let short = ShortReferences::among(all.iter().map(|(secret, ..)| &secret.path));
+        let asked = all.iter().filter(|(.., is_asked)| *is_asked);
         let listed: Vec<Value> = asked
-            .map(|(secret, kinds)| {
+            .map(|(secret, kinds, _)| {
                 json!({
                     "name": secret.path.as_str(),
                     "reference": format!("{{{{nl:{}}}}}", short.to(&secret.path)),
@@ -178,6 +180,24 @@ impl NlService {
         let draft = plain_entry(as_logged(&caller.aid), action, audit::Outcome::Success, target);
         Ok(self.log.append(draft).await.map(drop)?)
     }
+}
+
+/// What a question about usable secrets is bounded by: a pattern, or how the way to write one begins.
+fn scope(payload: &Map<String, Value>) -> Result<Option<SecretPattern>, NlFault> {
+    let said = match payload.get("scope") {
+        None | Some(Value::Null) => return Ok(None),
+        Some(said) => said.as_str(),
+    };
+    // `team/` is how paths of a project begin.
+    let text = said.map(|text| text.strip_suffix('/').unwrap_or(text));
+    if text == Some("") {
+        return Ok(None);
+    }
+    let pattern = text.and_then(|text| SecretPattern::parse(text).ok());
+    pattern.map(Some).ok_or_else(|| {
+        let words = "scope is a pattern such as api/*, or how a path begins, such as team/prod";
+        NlFault::new(Code::MessageMalformed, SafeText::words(words))
+    })
 }
 
 /// The secrets that a question is about, as references and patterns with commas between them.

@@ -108,7 +108,7 @@ pub(super) struct ExecuteAction {
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ListSecrets {
-    /// Only secrets whose path begins so.
+    /// Only secrets of this pattern (`api/*`, `team/prod/**`), or whose path or `category/name` begins so.
     scope: Option<String>,
 }
 

@@ -152,6 +152,15 @@ async fn a_listed_reference_means_its_secret_and_no_other() {
             assert_eq!(meant[0].path.as_str(), one["name"], "{reference}");
         }
     }
+    // As a grant's pattern has it, and not as the path begins letter by letter.
+    for (scope, count) in [("API/*", 4), ("t/prod/**", 2), ("x", 2), ("nothing/*", 0)] {
+        let asked = json!({ "scope": scope });
+        let told = served.nl.listed(&caller, asked.as_object().unwrap()).await.unwrap();
+        assert_eq!(told["secrets"].as_array().unwrap().len(), count, "{scope}: {told}");
+    }
+    let odd = json!({ "scope": "a b" });
+    let fault = served.nl.listed(&caller, odd.as_object().unwrap()).await.unwrap_err();
+    assert_eq!(fault.code(), Code::MessageMalformed);
     // What is plain stays short.
     let short = listed.iter().find(|one| one["name"] == "t/x/api-token").unwrap();
     assert_eq!(short["reference"], "{{nl:x/api-token}}");
