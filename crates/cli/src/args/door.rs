@@ -26,7 +26,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub(crate) client_ca: Option<PathBuf>,
     /// Join stdin and stdout with the broker that runs, as the agent that the environment names
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["http", "tls_cert", "tls_key", "client_ca", "plaintext_discovery", "window"])]
     pub(crate) stdio: bool,
     /// Answer discovery over HTTP without TLS, which the protocol forbids; for tests
     #[arg(long)]

@@ -21,6 +21,10 @@ use crate::{
 };
 
 pub(super) async fn run(ui: &Ui, args: McpArgs) -> Result<ExitCode, Error> {
+    if ui.is_json() {
+        let words = "mcp speaks the protocol and gives no envelope: leave --json away";
+        return Err(Error::with(Code::Usage, SafeText::words(words)));
+    }
     match (args.http, args.toolset.as_slice()) {
         (Some(address), toolsets) => {
             over_http(ui, server(ui, toolsets)?, address, args.credential_file).await?;

@@ -183,3 +183,19 @@ fn a_value_on_the_command_line_is_not_repeated() {
         }
     }
 }
+
+/// Options of which nothing would come.
+#[test]
+fn what_a_command_has_no_use_for_is_refused() {
+    let world = World::empty();
+    for (words, why) in [
+        (&["serve", "--stdio", "--http", "127.0.0.1:0"][..], "--http"),
+        (&["serve", "--stdio", "--plaintext-discovery"], "--plaintext-discovery"),
+        (&["serve", "--stdio", "--for", "1h"], "--for"),
+        (&["mcp", "--json"], "leave --json away"),
+    ] {
+        let refused = world.keyless(words).run();
+        let said = refused.exits(2).errors() + &refused.text();
+        assert!(said.contains(why), "{words:?}: {said}");
+    }
+}
