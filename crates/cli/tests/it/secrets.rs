@@ -131,6 +131,14 @@ fn a_life_in_words() {
 }
 
 #[test]
+fn a_secret_that_has_ended_already_is_told_of() {
+    let world = World::with_store();
+    let added = world.add("team/api/old", &["--to", ALLOWED, "--expires", "2020-01-01"]);
+    added.ok();
+    assert!(added.errors().contains("its date lies behind"), "{}", added.errors());
+}
+
+#[test]
 fn a_list_says_how_each_secret_stands() {
     let world = World::with_store();
     for name in ["expired", "expiring", "leaked", "sound"] {

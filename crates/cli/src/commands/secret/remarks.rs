@@ -1,10 +1,11 @@
 //! What works and is hardly meant, of a secret that is added or changed: said once, where it can still be mended.
 
+use jiff::{Timestamp, tz::TimeZone};
 use keyless_core::{Destination, EgressRule, Host, REGISTERED_METHODS, SecretPath};
 use keyless_daemon::{
     Places, missing_companions,
     setup::signer_of,
-    vault::{Metadata, RouterConfig, Secret, SourceConfig},
+    vault::{Freshness, Metadata, RouterConfig, Secret, SourceConfig},
     word_of_shared_variable,
 };
 
@@ -25,6 +26,13 @@ pub(super) fn remark(
         ui.warn(format!(
             "{host} is the jail's own inside of keyless run, so no request goes there through Keyless; a name that \
              [egress.connect_to] of config.toml leads there works"
+        ));
+    }
+    if metadata.upkeep.freshness(Timestamp::now().to_zoned(TimeZone::UTC).date())
+        == Freshness::Expired
+    {
+        ui.warn(format!(
+            "it is taken to have ended: its date lies behind; keyless secret set {path} --expires DATE gives another, or none"
         ));
     }
     warn_of_hosts(ui, metadata.egress.iter().flat_map(|rule| &rule.to));
