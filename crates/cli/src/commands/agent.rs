@@ -7,6 +7,7 @@ use keyless_core::{
     ActionType, Code, Error, SafeText,
     agent::{AgentState, AgentType, Aid, AidScope, InstanceId, LifecycleAuthority, TrustLevel},
     grant::GrantState,
+    threat::Band,
 };
 use keyless_daemon::{
     Activation, Agents, CREDENTIAL_NOTE, Config, OPERATOR, Places, Registrar, Registration,
@@ -282,16 +283,32 @@ async fn reset(ui: &Ui, args: &AgentChangeArgs) -> Result<(), Error> {
 }
 
 async fn change(ui: &Ui, name: &str, args: AgentChangeArgs, to: AgentState) -> Result<(), Error> {
-    let (_, vault) = unlock_vault(&args.factor).await?;
+    let (places, vault) = unlock_vault(&args.factor).await?;
     let log = keyless_daemon::audit_log(&vault);
     let agents = Agents::new(&vault, log.clone())?;
     let by = (to, LifecycleAuthority::Operator);
     let instance = one(&agents, &args.agent).await?.instance_id;
     let aid = agents.change(&instance, by, &args.reason).await?;
     if to != AgentState::Active {
-        Delegations::new(&vault, log).revoke_of_agent(&agents, &instance).await?;
+        Delegations::new(&vault, log.clone()).revoke_of_agent(&agents, &instance).await?;
     }
-    let words = format!("{} is {}.\n", aid.agent_uri, aid.lifecycle);
+    let mut words = format!("{} is {}.\n", aid.agent_uri, aid.lifecycle);
+    if to == AgentState::Active {
+        let config = Config::load(&places.config_file())?;
+        let detection = Detection::new(&vault, log, &config.nl)?;
+        let kept = match detection.band(&instance).await? {
+            Band::Red => Some("does nothing"),
+            Band::Orange => Some("does nothing unasked"),
+            Band::Green | Band::Yellow => None,
+        };
+        if let Some(kept) = kept {
+            let (standing, _) = detection.standing(&instance).await?;
+            let (score, band) = (standing.score, standing.band.as_str());
+            words.push_str(&format!(
+                "Its threat score is {score} ({band}), so that it {kept} until you say: keyless agent reset {instance}\n"
+            ));
+        }
+    }
     ui.answer(name, &json!({ "aid": aid.as_message() }), &words);
     Ok(())
 }

@@ -47,8 +47,8 @@ impl Detection {
         Ok((record.standing(&self.scale, Timestamp::now()), record.incidents()))
     }
 
-    /// How an agent is to be dealt with.
-    pub(crate) async fn band(&self, instance: &InstanceId) -> Result<Band, Error> {
+    /// How an agent is to be dealt with, as the operator has it: where incidents are only written down, as any other.
+    pub async fn band(&self, instance: &InstanceId) -> Result<Band, Error> {
         match self.consequences {
             DetectionWord::Enforce => Ok(self.standing(instance).await?.0.band),
             DetectionWord::Record => Ok(Band::Green),

@@ -42,7 +42,9 @@ fn bait_stops_who_takes_it() {
     assert_eq!(entry("response_level_change")["detail"]["kind"], "red");
     assert_eq!(entry("response_level_change")["detail"]["threat_score"], 80);
     // Being let in again is not being trusted again.
-    world.keyless(&["agent", "activate", &instance]).run().ok();
+    let said = world.keyless(&["agent", "activate", &instance]).run().ok();
+    let next = format!("does nothing until you say: keyless agent reset {instance}");
+    assert!(said.contains("is 80 (red)") && said.contains(&next), "{said}");
     assert_eq!(code(&served.act(&honest)), "NL-E600");
     world.keyless(&["agent", "reset", &instance, "--reason", "a test"]).run().ok();
     assert_eq!(threat(&world, &instance)["score"], 0);
