@@ -640,6 +640,10 @@ codes! {
     SourcesInvalid = "sources_invalid", "NL-E800", 400, Usage, Operator, false,
         "correct sources.toml at the place named",
         "What says where secrets are kept could not be read.";
+    /// A source that sources.toml does not declare.
+    SourceUnknown = "source_unknown", "NL-E306", 404, NotFound, Operator, false,
+        "see which sources there are: keyless source list",
+        "There is no such source.";
     /// Something that is to be done and is done already, or can't be as things stand.
     StateUnfit = "state_unfit", "NL-E800", 409, Usage, Operator, false,
         "look at how it stands now; there may be nothing to do",

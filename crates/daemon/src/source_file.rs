@@ -196,14 +196,14 @@ fn is_program(place: &Path) -> bool {
 
 /// Takes a source out, with the routes and the default that lead to it and the name of its credential. Blocks.
 ///
-/// Fails with [`Code::StateUnfit`] while something is kept there, and with [`Code::Usage`] when there is none of that name or the
-/// file names it elsewhere.
+/// Fails with [`Code::StateUnfit`] while something is kept there, with [`Code::SourceUnknown`] when there is none of that
+/// name, and with [`Code::Usage`] when the file names it elsewhere.
 pub fn undeclare_source(places: &Places, name: &str, secrets: &[Secret]) -> Result<(), Error> {
     let _turn = take_turn(places)?;
     let mut document = read(places)?;
     if !sources(&document).any(|table| is(table, "name", name)) {
         let words = SafeText::words("sources.toml has no source ").as_they_wrote(name);
-        return Err(Error::with(Code::Usage, words));
+        return Err(Error::with(Code::SourceUnknown, words));
     }
     // The source may be what makes the file unusable; what is written in the end is usable.
     let config = RouterConfig::load(&places.sources_file()).ok();

@@ -341,7 +341,7 @@ impl Router {
     pub(crate) async fn browse(&self, source: &str, with: &Supply) -> Result<Vec<Held>, Error> {
         let Some(declared) = self.sources.get(source) else {
             let words = SafeText::words("sources.toml has no source ").as_they_wrote(source);
-            return Err(Error::with(Code::Usage, words));
+            return Err(Error::with(Code::SourceUnknown, words));
         };
         let may = declared.may(Capabilities::LIST, with).await;
         if !may.map_err(|fault| told(source, fault))? {

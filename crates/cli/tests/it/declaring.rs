@@ -81,7 +81,15 @@ fn a_source_is_added_and_taken_out_and_the_rest_of_the_file_stays() {
     assert!(remove("mount").exits(2).errors().contains(TOKEN), "it is kept there");
     world.keyless(&["secret", "remove", TOKEN, "--yes"]).run().ok();
     remove("mount").ok();
-    assert!(remove("mount").exits(2).errors().contains("has no source"));
+    assert!(
+        world
+            .keyless(&["source", "browse", "mount"])
+            .run()
+            .exits(3)
+            .errors()
+            .contains("has no source")
+    );
+    assert!(remove("mount").exits(3).errors().contains("has no source"));
     let after = file(&world);
     assert!(after.starts_with(before) && !after.contains("mount"), "{after}");
     assert!(world.keyless(&["source", "list"]).run().ok().contains("other"));
@@ -229,5 +237,5 @@ fn what_a_source_holds_is_told_without_a_value() {
     assert!(found.contains("a/c") && !found.contains("a/b"), "{found}");
     let refused = world.keyless(&["source", "browse", "env"]).run();
     assert!(refused.exits(2).errors().contains("can't say what it holds"), "{}", refused.errors());
-    world.keyless(&["source", "browse", "nobody"]).run().exits(2);
+    world.keyless(&["source", "browse", "nobody"]).run().exits(3);
 }
