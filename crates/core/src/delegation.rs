@@ -48,6 +48,32 @@ pub fn may_be_handed(subject: &Aid, issuer: &Aid) -> Result<(), Code> {
     if subject.trust_level < MIN_TRUST { Err(Code::TrustTooLow) } else { Ok(()) }
 }
 
+/// Where a token stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TokenState {
+    /// It may be used.
+    Active,
+    /// All its uses were had.
+    Exhausted,
+    /// Its time is over.
+    Expired,
+    /// It was revoked.
+    Revoked,
+}
+
+impl TokenState {
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Active => "active",
+            Self::Exhausted => "exhausted",
+            Self::Expired => "expired",
+            Self::Revoked => "revoked",
+        }
+    }
+}
+
 /// A token, in NL's field names; `issuer_instance` and `subject_instance` are ours.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -222,6 +248,16 @@ impl Token {
             revoked: None,
             signature: None,
         })
+    }
+
+    /// Where it stands at `now`, with so many uses had of it.
+    pub fn state(&self, used: u64, now: Timestamp) -> TokenState {
+        match self.is_in_force(now) {
+            Err(_) if self.revoked.is_some() => TokenState::Revoked,
+            Err(_) => TokenState::Expired,
+            Ok(()) if used >= self.scope.max_uses => TokenState::Exhausted,
+            Ok(()) => TokenState::Active,
+        }
     }
 
     /// Whether it holds at `now`, but for its uses.

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use keyless_core::Error;
+use keyless_core::{Error, delegation::Token};
 use keyless_daemon::{
     audit_log,
     nl::delegations::{Delegations, Revoker},
@@ -35,26 +35,24 @@ pub(super) async fn run(ui: &Ui, command: DelegationCommand) -> Result<ExitCode,
 
 async fn list(ui: &Ui, delegations: &Delegations) -> Result<(), Error> {
     let all = delegations.list().await?;
+    let now = jiff::Timestamp::now();
     let rows: Vec<Vec<String>> = all
         .iter()
         .map(|(token, used)| {
-            let now = jiff::Timestamp::now();
-            let state = match token.is_in_force(now) {
-                Ok(()) => "active",
-                Err(_) if token.revoked.is_some() => "revoked",
-                Err(_) => "expired",
-            };
             vec![
                 token.token_id.to_string(),
-                state.to_owned(),
+                token.state(*used, now).as_str().to_owned(),
                 token.issuer.to_string(),
                 token.subject.to_string(),
                 format!("{used}/{}", token.scope.max_uses),
             ]
         })
         .collect();
-    let data: Vec<Value> =
-        all.iter().map(|(token, used)| json!({ "token": token, "used": used })).collect();
+    let shown = |(token, used): &(Token, u64)| {
+        let state = token.state(*used, now);
+        json!({ "token": token, "state": state, "used": used })
+    };
+    let data: Vec<Value> = all.iter().map(shown).collect();
     let words = if rows.is_empty() {
         "No agent has handed anything on.\n".to_owned()
     } else {

@@ -204,3 +204,28 @@ fn tools_prove_for_the_agent_that_they_are_of() {
         assert_eq!(text.contains("NL-E704"), !is_theirs, "{who}: {text}");
     }
 }
+
+/// As `grant list` has it.
+#[test]
+fn the_list_says_where_each_token_stands() {
+    let world = with_secrets();
+    let served = three(&world);
+    let [used, open, gone] = [(); 3].map(|()| token(&served, "agent", HELPER, None));
+    let shown = json!({ "token_id": used });
+    for done in served.client(&json!(vec![act("helper", &shown); 3])) {
+        assert_eq!(done[0]["status"], "success", "{done}");
+    }
+    world.keyless(&["delegation", "revoke", gone.as_str().unwrap()]).run().ok();
+    let listed = world.keyless(&["delegation", "list", "--json"]).run().data();
+    let state = |id: &Value| {
+        let mut all = listed["delegations"].as_array().unwrap().iter();
+        all.find(|one| one["token"]["token_id"] == *id).unwrap()["state"].clone()
+    };
+    assert_eq!([state(&used), state(&open), state(&gone)], ["exhausted", "active", "revoked"]);
+    let table = world.keyless(&["delegation", "list"]).run().ok();
+    assert!(table.contains("exhausted"), "{table}");
+    // Times are those of messages, and what is shown is what was signed.
+    let made = listed["delegations"][0]["token"]["issued_at"].as_str().unwrap();
+    let fraction = made.split_once('.').map_or("", |(_, fraction)| fraction);
+    assert!(fraction.len() <= "000Z".len(), "{made}");
+}
