@@ -35,8 +35,11 @@ impl Reading {
     pub(crate) fn of(template: &str) -> Result<Self, Error> {
         let parts = parse_template(template).map_err(|error| unfit(&error.to_string()))?;
         let read = shell::lex(&outline(&parts)).map_err(|error| {
+            let has_handle = parts.iter().any(|part| matches!(part, TemplatePart::Handle(_)));
+            // No placeholder is to blame where there is none.
+            let code = if has_handle { Code::PlaceholderInvalid } else { Code::Usage };
             let words = SafeText::words("the command can't be read as a shell would: ");
-            Error::with(Code::PlaceholderInvalid, words.as_they_wrote(&error.to_string()))
+            Error::with(code, words.as_they_wrote(&error.to_string()))
         })?;
         Ok(Self { parts, read })
     }

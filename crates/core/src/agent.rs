@@ -165,16 +165,25 @@ impl Aid {
                 && text.bytes().all(|byte| byte.is_ascii_graphic())
         };
         [
-            named(self.nl_version != VERSION, "nl_version"),
-            named(!is_name(&self.organization_id), "organization_id"),
+            named(self.nl_version != VERSION, "nl_version (it is \"1.0\")"),
+            named(
+                !is_name(&self.organization_id),
+                "organization_id (1 to 128 printable characters of ASCII, without spaces)",
+            ),
             named(
                 self.capabilities.is_empty() || self.capabilities.contains(&ActionType::Egress),
-                "capabilities",
+                "capabilities (one at least of exec, template, inject_stdin, inject_tempfile, sdk_proxy, delegate)",
             ),
-            named(self.expires_at <= self.created_at, "expires_at"),
-            named(self.created_at > now + CLOCK_SKEW, "created_at"),
-            named(self.agent_type.lacks_risk(&self.metadata), "metadata.risk_level"),
-            named(self.metadata.values().any(|v| v.is_object() || v.is_array()), "metadata"),
+            named(self.expires_at <= self.created_at, "expires_at (it lies before the beginning)"),
+            named(self.created_at > now + CLOCK_SKEW, "created_at (it lies in the future)"),
+            named(
+                self.agent_type.lacks_risk(&self.metadata),
+                "metadata.risk_level (a custom type has low, medium, high or very_high)",
+            ),
+            named(
+                self.metadata.values().any(|v| v.is_object() || v.is_array()),
+                "metadata (texts, numbers, true and false alone)",
+            ),
         ]
         .into_iter()
         .flatten()

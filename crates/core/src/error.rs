@@ -183,7 +183,7 @@ codes! {
     /// A person has to allow this use, and nobody has yet.
     ApprovalRequired = "approval_required", "NL-E204", 403, Refused, Operator, true,
         "have the person answer with keyless approve, then retry",
-        "A person has to allow this use of the credential.";
+        "A person has to allow this first.";
     /// The attestation's time is over.
     AttestationExpired = "attestation_expired", "NL-E101", 401, Refused, Agent, true,
         "send a fresh attestation",

@@ -126,6 +126,13 @@ fn where_a_shell_would_not_expand_is_refused() {
 }
 
 #[test]
+fn a_quote_that_never_ends_is_told_as_that() {
+    let refused = scripted("echo \"abc", |_| Ok(Stand::Variable(0))).unwrap_err();
+    assert_eq!(refused.code(), Code::Usage);
+    assert!(refused.message().contains("a quote has no end"), "{}", refused.message());
+}
+
+#[test]
 fn a_backslash_is_refused_with_the_way_out() {
     let refused = scripted(r#"echo "DOMAIN\{{nl:A}}""#, |_| Ok(Stand::Variable(0))).unwrap_err();
     let words = refused.detail().as_str();

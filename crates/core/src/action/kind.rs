@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// A type of action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case", try_from = "String")]
 pub enum ActionType {
     /// Another agent does it.
     Delegate,
@@ -84,6 +84,15 @@ impl ActionType {
 impl fmt::Display for ActionType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
+    }
+}
+
+impl TryFrom<String> for ActionType {
+    type Error = UnknownActionType;
+
+    /// Whoever is told which there are is told those that are actions.
+    fn try_from(text: String) -> Result<Self, UnknownActionType> {
+        text.parse()
     }
 }
 

@@ -110,8 +110,15 @@ fn faults_name_fields() {
         ..aid()
     };
     let expected = ["nl_version", "organization_id", "capabilities", "metadata.risk_level"];
-    assert_eq!(bad.faults(now), expected);
+    let faults = bad.faults(now);
+    let named = faults.iter().map(|fault| fault.split_once(" (").unwrap().0);
+    assert_eq!(named.collect::<Vec<_>>(), expected);
     let mut told = serde_json::to_value(&bad).unwrap();
+    // What is no action, though grants have a word for it, is not offered.
+    told["capabilities"] = json!(["launch"]);
+    let said = serde_json::from_value::<Aid>(told.clone()).unwrap_err().to_string();
+    assert!(said.contains("sdk_proxy, delegate") && !said.contains("egress"), "{said}");
+    told["capabilities"] = json!([]);
     told["surprise"] = json!(1);
     assert!(serde_json::from_value::<Aid>(told).is_err());
 }

@@ -10,7 +10,7 @@ use std::sync::{
 
 use jiff::{SignedDuration, Timestamp};
 use keyless_client::proven_at;
-use keyless_core::{Code, Error};
+use keyless_core::{Code, Error, SafeText};
 
 use super::grants::Reservation;
 use crate::config::MAX_PROOF_SKEW;
@@ -68,7 +68,11 @@ pub(super) fn fits(
     let invalid = || Error::new(Code::DelegationInvalid);
     let at = proven_at(proof, key, token, presenter).ok_or_else(invalid)?;
     if now.as_second().abs_diff(at) > skew.as_secs().unsigned_abs() {
-        return Err(invalid());
+        // Only who has the key hears this.
+        let words = SafeText::words("the time of the binding_proof is more than ")
+            .and(skew.as_secs().unsigned_abs());
+        let words = words.and(" seconds from now: make one for each message, as it is sent");
+        return Err(Error::with(Code::DelegationInvalid, words));
     }
     let at = Timestamp::from_second(at).ok();
     at.and_then(|at| at.checked_add(MAX_PROOF_SKEW).ok()).ok_or_else(invalid)

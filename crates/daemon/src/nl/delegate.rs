@@ -181,7 +181,7 @@ impl NlService {
         let actions: Vec<ActionType> = match actions {
             None => vec![ActionType::Exec],
             Some(actions) => serde_json::from_value(actions)
-                .map_err(|_| malformed("actions is a list of action types"))?,
+                .map_err(|_| malformed("actions is a list of exec, template, inject_stdin, inject_tempfile, sdk_proxy, delegate"))?,
         };
         if wanted.get("resource_constraints").is_some() {
             // A bound that is not held to must not seem to be one.
@@ -190,8 +190,11 @@ impl NlService {
         }
         let read: DelegationScope = read_object(wanted).map_err(|fault| {
             let words = SafeText::words(
-                "delegation_scope is an object of secrets, max_uses and ttl_seconds: ",
+                "delegation_scope is an object of secrets, actions, max_uses and ttl_seconds: ",
             );
+            // `actions` was read before.
+            let fault =
+                fault.replace("expected one of `secrets`", "expected one of `secrets`, `actions`");
             NlFault::new(Code::MessageMalformed, words.as_they_wrote(&fault))
         })?;
         // Chapter 08 has it beside the scope, chapter 02 inside.

@@ -275,7 +275,8 @@ impl Delegations {
         if self.store.take_delegation_proof(proof, until, now).await? {
             Ok(())
         } else {
-            Err(Code::DelegationInvalid.into())
+            let words = "the binding_proof was shown before: make one for each message, with the time in it";
+            Err(Error::with(Code::DelegationInvalid, SafeText::words(words)))
         }
     }
 

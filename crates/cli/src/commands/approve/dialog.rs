@@ -269,6 +269,11 @@ pub(super) fn by_option(
             return Err(Error::with(Code::Usage, SafeText::words(words)));
         }
         (AnswerWord::Once, _) => Answer::AllowOnce,
+        (AnswerWord::Session, Asked::ActionApproval { .. } | Asked::DeployApply { .. }) => {
+            let words =
+                "it is allowed for this one time alone: --once allows it, --deny refuses it";
+            return Err(Error::with(Code::Usage, SafeText::words(words)));
+        }
         (AnswerWord::Session, _) => Answer::AllowSession,
         (AnswerWord::Deny, _) => Answer::Deny,
         (AnswerWord::Accept, Asked::MetadataProposal { fields, .. }) => {

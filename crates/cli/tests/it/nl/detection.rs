@@ -65,6 +65,8 @@ fn values_in_outputs_bring_a_person_in_and_then_end_it() {
     let asked = served.act(&again);
     assert_eq!(code(&asked), "NL-E204", "{asked}");
     let id = asked["body"]["error"]["details"]["approval_id"].as_str().unwrap().to_owned();
+    let always = world.keyless(&["approve", "--session", &id]).run().exits(2).errors();
+    assert!(always.contains("--once allows it"), "{always}");
     world.keyless(&["approve", "--once", &id]).run().ok();
     let ended = served.act(&again);
     assert_eq!((code(&ended), &ended["body"]["result"]), ("NL-E600", &Value::Null), "{ended}");

@@ -60,6 +60,21 @@ async fn done(served: &Served, caller: &Caller, action: Action) -> Option<Code> 
 }
 
 #[tokio::test]
+async fn a_bound_that_there_is_not_is_told_beside_all_that_there_are() {
+    let served = Served::new().await;
+    let issuer = served.agent("a", &[Delegate, Exec], &["*"]).await;
+    let helper = served.agent("b", &[Exec], &[]).await;
+    let mut wanted = asked(&helper, &["exec"], 1);
+    wanted["delegation_scope"]["max_use"] = json!(1);
+    let fault = served.nl.create_delegation(&issuer, &wanted).await.unwrap_err();
+    let words = fault.error().message();
+    assert!(
+        words.contains("max_use") && words.contains("`secrets`, `actions`, `max_uses`"),
+        "{words}"
+    );
+}
+
+#[tokio::test]
 async fn handing_work_on_takes_a_use_of_the_token() {
     let served = Served::new().await;
     let issuer = served.agent("a", &[Delegate, Exec], &["*"]).await;
@@ -290,6 +305,14 @@ async fn a_proof_is_good_for_all_that_its_message_asks_and_for_no_other() {
     served.nl.requests.settle(&waiting[0].id, Decision::AllowOnce).await.unwrap();
     // The next message brings a proof of its own; the word is kept for it.
     assert_eq!(done(&served, &message(&first).await, exec()).await, Some(Code::DelegationInvalid));
+    // Whoever has the key is told what is wrong with a proof by it.
+    let wrong = async |seconds: i64| {
+        let caller = message(&proof(&served, &made, &helper, seconds)).await;
+        let outcome = served.nl.one(&caller, Ok(exec()), "req-1", Timestamp::now()).await;
+        outcome.fault.unwrap().error().message()
+    };
+    assert!(wrong(-1).await.contains("was shown before"));
+    assert!(wrong(-600).await.contains("seconds from now"));
     let second = proof(&served, &made, &helper, 0);
     let caller = message(&second).await;
     // It gets as far as the value, which nobody has given yet.
