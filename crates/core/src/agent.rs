@@ -26,6 +26,7 @@ use crate::{
     Code,
     action::ActionType,
     grant::{Categories, Subject},
+    json_object::in_milliseconds,
 };
 
 /// The plain value in an identity's `metadata` that makes it an administrator's.
@@ -144,16 +145,7 @@ pub struct Attested {
 impl Aid {
     /// The identity as messages show it: with times of milliseconds (chapter 08, 3.6). What is sealed is the object as it is.
     pub fn as_message(&self) -> Value {
-        let mut shown = serde_json::to_value(self).unwrap_or_default();
-        for path in TIMES {
-            let time = shown.pointer_mut(path);
-            if let Some(time) = time
-                && let Some(at) = time.as_str().and_then(|text| text.parse::<Timestamp>().ok())
-            {
-                *time = format!("{at:.3}").into();
-            }
-        }
-        shown
+        in_milliseconds(serde_json::to_value(self).unwrap_or_default(), TIMES)
     }
 
     /// Every field that makes this no identity (NL-1.2); none when it is one. Names fields, never what is in them.

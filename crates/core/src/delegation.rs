@@ -21,6 +21,7 @@ use crate::{
     action::ActionType,
     agent::{AgentUri, Aid, InstanceId, TrustLevel},
     grant::{Categories, GrantId, SecretPattern, Subject},
+    nl_message::to_millisecond,
 };
 
 /// How often work may be handed on, unless the operator says otherwise.
@@ -205,6 +206,8 @@ impl Token {
         if order.fault().is_some() {
             return Err(Code::DelegationInvalid);
         }
+        // What is signed is what is shown, and times have milliseconds there (chapter 08, 3.6).
+        let now = to_millisecond(now);
         let Order { issuer, subject, scope, life, root, grant, grant_until, .. } = order;
         let Order { parent, categories, max_depth, .. } = order;
         // The bound of now holds as well as that of when the parent was made: the chain has its root and its agents.
@@ -225,6 +228,7 @@ impl Token {
             }
             expires_at = expires_at.min(parent.expires_at);
         }
+        let expires_at = to_millisecond(expires_at);
         if expires_at <= now {
             return Err(Code::DelegationExpired);
         }

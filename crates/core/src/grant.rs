@@ -15,6 +15,7 @@ use std::{fmt, str::FromStr};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use self::conditions::may_be_environment;
 pub use self::{
@@ -28,7 +29,7 @@ pub use self::{
 use crate::{
     action::{ActionType, UnknownActionType},
     agent::{AgentUri, InstanceId, TrustLevel},
-    json_object::{object, objects},
+    json_object::{in_milliseconds, object, objects},
     nl_message::Profile,
 };
 
@@ -229,6 +230,19 @@ impl Grant {
         .into_iter()
         .flatten()
         .collect()
+    }
+
+    /// The grant as it is shown: with times of milliseconds (chapter 08, 3.6). What is sealed is the object as it is.
+    pub fn as_message(&self) -> Value {
+        let mut times = vec!["/granted_by/granted_at".to_owned()];
+        for number in 0..self.permissions.len() {
+            times.extend(
+                ["valid_from", "valid_until"]
+                    .map(|field| format!("/permissions/{number}/conditions/{field}")),
+            );
+        }
+        let times: Vec<&str> = times.iter().map(String::as_str).collect();
+        in_milliseconds(serde_json::to_value(self).unwrap_or_default(), &times)
     }
 
     /// Where it stands: the best of its permissions counts.

@@ -1,6 +1,7 @@
 //! Objects of JSON that are objects: what serde derives takes an array as well, its items for members by their place, so
 //! that a bound which nobody named would seem to be one, or not to be there. And whole numbers, however they are written.
 
+use jiff::Timestamp;
 use serde::{
     Deserialize, Deserializer,
     de::{DeserializeOwned, Error, Unexpected},
@@ -37,6 +38,18 @@ where
             .map_err(|fault| D::Error::custom(placed(&format!("[{index}]"), &fault)))
     })
     .collect()
+}
+
+/// An object with the times at these places in milliseconds, as messages have them.
+pub(crate) fn in_milliseconds(mut object: Value, places: &[&str]) -> Value {
+    for place in places {
+        if let Some(time) = object.pointer_mut(place)
+            && let Some(at) = time.as_str().and_then(|text| text.parse::<Timestamp>().ok())
+        {
+            *time = format!("{at:.3}").into();
+        }
+    }
+    object
 }
 
 /// A whole number from 0 on, as JSON Schema has it: `10.0` and `1e1` are some as well. Beyond 2^53 only what is written as

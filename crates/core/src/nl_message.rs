@@ -13,7 +13,7 @@ mod schemas;
 pub(crate) use self::envelope::is_id;
 pub use self::{
     discovery::{AttestationIssuer, Discovery, health},
-    envelope::{Clock, MAX_CLOCK_SKEW, MAX_MESSAGE_BYTES, Message, Named, Shape},
+    envelope::{Clock, MAX_CLOCK_SKEW, MAX_MESSAGE_BYTES, Message, Named, Shape, to_millisecond},
     fault::{NlFault, nl_name, nl_status},
     message_type::MessageType,
     profile::Profile,

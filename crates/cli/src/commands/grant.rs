@@ -11,6 +11,7 @@ use keyless_core::{
         Conditions, Forms, Grant, GrantedAction, GrantedBy, Lack, Permission, SecretPattern,
         Subject,
     },
+    nl_message::to_millisecond,
     read_object,
 };
 use keyless_daemon::{
@@ -90,7 +91,7 @@ async fn create(ui: &Ui, args: GrantCreateArgs) -> Result<(), Error> {
     let until = until(&grant).map(|until| format!(" until {until} UTC{by_default}"));
     let Grant { grant_id, agent_uri, .. } = &grant;
     let words = format!("Granted {grant_id} to {agent_uri}{}.\n", until.unwrap_or_default());
-    ui.answer("grant create", &json!({ "grant": grant }), &words);
+    ui.answer("grant create", &json!({ "grant": grant.as_message() }), &words);
     Ok(())
 }
 
@@ -146,7 +147,7 @@ async fn idle_patterns(grant: &Grant, vault: &Vault) -> Result<Vec<SecretPattern
 
 fn of_args(args: &GrantCreateArgs) -> Result<Grant, Error> {
     let missing = || Error::with(Code::Usage, SafeText::words("name the agent: --agent URI"));
-    let now = Timestamp::now();
+    let now = to_millisecond(Timestamp::now());
     let life =
         SignedDuration::try_from(args.life.unwrap_or(USUAL_LIFE)).map_err(|_| Code::Usage)?;
     let from = args.from.unwrap_or(now);
@@ -220,7 +221,7 @@ async fn show(ui: &Ui, args: &GrantShowArgs) -> Result<(), Error> {
     let found = found.ok_or_else(|| {
         Error::with(Code::GrantUnknown, SafeText::default().as_they_wrote(args.id.as_str()))
     })?;
-    let text = serde_json::to_string_pretty(&found.grant).unwrap_or_default();
+    let text = serde_json::to_string_pretty(&found.grant.as_message()).unwrap_or_default();
     let words = format!("{text}\nstate: {}, uses: {}\n", found.state.as_str(), uses(&found));
     ui.answer("grant show", &data(&found), &words);
     Ok(())
@@ -236,7 +237,7 @@ async fn revoke(ui: &Ui, args: GrantRevokeArgs) -> Result<(), Error> {
 }
 
 fn data(shown: &ShownGrant) -> Value {
-    json!({ "grant": shown.grant, "state": shown.state, "used": shown.used })
+    json!({ "grant": shown.grant.as_message(), "state": shown.state, "used": shown.used })
 }
 
 fn row(shown: &ShownGrant) -> Vec<String> {

@@ -256,6 +256,11 @@ fn malformed(words: &'static str) -> NlFault {
     NlFault::new(Code::MessageMalformed, SafeText::words(words))
 }
 
+/// A time as messages have it, in whole milliseconds (chapter 08, 3.6).
+pub fn to_millisecond(at: Timestamp) -> Timestamp {
+    Timestamp::from_millisecond(at.as_millisecond()).unwrap_or(at)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -15,6 +15,7 @@ use keyless_core::{
     agent::{AgentUri, Aid, InstanceId},
     audit::{self, Action, Detail, Draft, Outcome, Revoked, Target},
     delegation::{Order, Presented, Revocation, Token, TokenId, verify},
+    nl_message::to_millisecond,
 };
 use keyless_store::{AuditLog, DelegationRow, Store, Told};
 use keyless_vault::{Vault, Voucher};
@@ -288,7 +289,7 @@ impl Delegations {
         who: &audit::Agent,
         reason: &str,
     ) -> Result<usize, Error> {
-        let now = Timestamp::now();
+        let now = to_millisecond(Timestamp::now());
         let mut seen = HashSet::new();
         let mut revoked = Vec::new();
         for root in roots {
