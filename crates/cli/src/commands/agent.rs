@@ -304,9 +304,9 @@ async fn change(ui: &Ui, name: &str, args: AgentChangeArgs, to: AgentState) -> R
         if let Some(kept) = kept {
             let (standing, _) = detection.standing(&instance).await?;
             let (score, band) = (standing.score, standing.band.as_str());
-            words.push_str(&format!(
-                "Its threat score is {score} ({band}), so that it {kept} until you say: keyless agent reset {instance}\n"
-            ));
+            words = format!(
+                "{words}Its threat score is {score} ({band}), so that it {kept} until you say: keyless agent reset {instance}\n"
+            );
         }
     }
     ui.answer(name, &json!({ "aid": aid.as_message() }), &words);

@@ -250,9 +250,9 @@ fn nobody_becomes_another_agent_over_stdio() {
         format!("{message}\n")
     });
     let serve = world.keyless(&["serve", "--stdio"]).without_passphrase();
-    let serve = serve.env("NL_AGENT_URI", &text(agent, "agent_uri"));
-    let serve = serve.env("NL_INSTANCE_ID", &text(agent, "instance_id"));
-    let serve = serve.env("NL_AGENT_CREDENTIAL", &text(agent, "credential"));
+    let serve = serve.env("NL_AGENT_URI", text(agent, "agent_uri"));
+    let serve = serve.env("NL_INSTANCE_ID", text(agent, "instance_id"));
+    let serve = serve.env("NL_AGENT_CREDENTIAL", text(agent, "credential"));
     let told = payloads(&world, &serve.stdin(lines.collect::<String>()).run().ok());
     let codes: Vec<_> = told.iter().map(|one| &one["error"]["code"]).collect();
     let refused = &json!("NL-E100");
