@@ -56,7 +56,7 @@ const UNREAD: Duration = Duration::from_millis(300);
 /// A group that is stopped at all is so within this.
 const STOPS_WITHIN: Duration = Duration::from_millis(200);
 /// What was sent to a process that was stopped is heard within this, once it goes on.
-const HEARD_WITHIN: Duration = Duration::from_millis(20);
+const HEARD_WITHIN: Duration = Duration::from_millis(400);
 /// What a command said before it was stopped; what it goes on to say meanwhile does not hold the stop up.
 const LAST_WORDS: usize = 256 << 10;
 
@@ -150,7 +150,7 @@ struct Relay<'a> {
     was_asked: bool,
     /// Since when a line waits there that nobody has read.
     unread_since: Option<Instant>,
-    /// The signal that the last key stood for which stood for one.
+    /// The signal that the last key stood for, if it stood for one.
     last_key: Option<Signal>,
     typed: Passage,
     said: Passage,
@@ -200,7 +200,7 @@ impl Relay<'_> {
 
     /// Whether the command is to have what is typed, if it is typed to the caller.
     fn wants_input(&self) -> bool {
-        self.was_asked || self.outer().is_whole()
+        self.was_asked || self.outer().is_typed_to() && self.outer().is_whole()
     }
 
     /// Takes the operator's terminal, or leaves it, as it is the caller's now or not.
@@ -335,7 +335,10 @@ impl Relay<'_> {
                 self.said.clear();
             }
             // A signal that came meanwhile is another thread's to hear.
-            thread::sleep(HEARD_WITHIN);
+            let end = Instant::now() + HEARD_WITHIN;
+            while !is_let(self) && Instant::now() < end {
+                thread::sleep(HEARD_WITHIN / 20);
+            }
             self.come_back();
         }
     }
@@ -349,7 +352,7 @@ impl Relay<'_> {
             [(SpecialCodeIndex::VINTR, Signal::INT), (SpecialCodeIndex::VQUIT, Signal::QUIT)];
         for byte in self.typed.waiting() {
             let meant = keys.iter().find(|(key, _)| modes.special_codes[*key] == *byte);
-            self.last_key = meant.map(|(_, signal)| *signal).or(self.last_key);
+            self.last_key = meant.map(|(_, signal)| *signal);
         }
     }
 
@@ -403,6 +406,9 @@ impl Relay<'_> {
         let Heard { continued, resized, told_to_stop } = self.news().take();
         if continued {
             self.come_back();
+            if !self.outer().is_typed_to() {
+                self.go_on();
+            }
         }
         if resized {
             self.outer().lend_size(&self.terminals.master);
@@ -429,6 +435,10 @@ impl Relay<'_> {
             return;
         }
         let signal = Signal::from_named_raw(signal).unwrap_or(Signal::TSTP);
+        if !self.outer().is_typed_to() && signal != Signal::TSTP {
+            // Nobody but itself has done that, whatever the signal says it wants: it stays stopped by itself, as it would bare.
+            return;
+        }
         let wants_terminal = matches!(signal, Signal::TTIN | Signal::TTOU);
         if wants_terminal && !self.is_hung_up && self.outer().is_ours_now() {
             self.was_asked = true;

@@ -7,19 +7,20 @@
 
 use std::{
     fs,
-    iter::successors,
     os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
 };
 
 use rustix::{
     fs::{Mode, OFlags},
     io::Errno,
-    process::{Pid, Signal, getpgrp, getpid, getppid},
+    process::{Pid, Signal, getpgid, getpgrp, getpid, getppid},
     termios::{
         LocalModes, OptionalActions, OutputModes, Termios, tcgetattr, tcgetwinsize, tcsetattr,
         tcsetwinsize,
     },
 };
+
+use signal_hook::consts::SIGTTOU;
 
 use crate::linux::{
     console::{Fitting, Place},
@@ -95,6 +96,11 @@ impl Outer {
         input && !output
     }
 
+    /// Whether what is typed may be meant for the command.
+    pub(crate) fn is_typed_to(&self) -> bool {
+        self.is_typed_to
+    }
+
     /// Whether the caller's process group has it now.
     pub(crate) fn is_ours_now(&self) -> bool {
         sys::is_foreground(&self.terminal)
@@ -153,7 +159,8 @@ impl Outer {
 
     /// Whether a program in the background is stopped for writing there now (`stty tostop`).
     pub(crate) fn stops_writers(&self) -> bool {
-        !self.is_ours_now()
+        !sys::is_ignored(SIGTTOU)
+            && !self.is_ours_now()
             && tcgetattr(&self.terminal)
                 .is_ok_and(|modes| modes.local_modes.contains(LocalModes::TOSTOP))
     }
@@ -171,16 +178,12 @@ impl AsFd for Outer {
     }
 }
 
-/// Whether this process's group is a job of a shell's that gives it its turns at the terminal. What a script starts is of the
-/// script's own group: in the background or not, it would have what is typed to the script. `&` gives it another input than the
-/// terminal, and so it is told.
+/// Whether this process's group is a job of a shell's that gives it its turns at the terminal: what a shell starts so has
+/// another group than the shell. What a script starts is of the script's own group; in the background or not, it would have
+/// what is typed to the script. `&` gives it another input than the terminal, and so it is told.
 fn is_own_job() -> bool {
     let group = getpgrp();
-    if group == getpid() {
-        return true;
-    }
-    let mut parents = successors(getppid(), |pid| parent_of(*pid));
-    parent_of(group).is_some() && !parents.any(|parent| parent == group)
+    group == getpid() || getpgid(getppid()).is_ok_and(|parents| parents != group)
 }
 
 /// All that a program says in words of how a terminal shall be.
@@ -203,21 +206,12 @@ pub(crate) struct State {
 pub(crate) fn state_of(pidfd: &OwnedFd) -> Option<State> {
     let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", pidfd.as_raw_fd())).ok()?;
     let pid = info.lines().find_map(|line| line.strip_prefix("Pid:"))?.trim();
-    let [state, _, group] = stat_of(pid.parse().ok()?)?;
-    let group = group.parse().ok().and_then(Pid::from_raw)?;
-    Some(State { group, is_stopped: state.starts_with('T') })
-}
-
-fn parent_of(pid: Pid) -> Option<Pid> {
-    let [_, parent, _] = stat_of(pid.as_raw_pid())?;
-    parent.parse().ok().and_then(Pid::from_raw)
-}
-
-/// A process's state, its parent and its group.
-fn stat_of(pid: i32) -> Option<[String; 3]> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name before it is in parentheses and may hold anything.
     let (_, about) = stat.rsplit_once(") ")?;
-    let fields: Vec<String> = about.split(' ').take(3).map(ToOwned::to_owned).collect();
-    fields.try_into().ok()
+    let mut fields = about.split(' ');
+    let is_stopped = fields.next()?.starts_with('T');
+    // Behind the parent.
+    let group = fields.nth(1)?.parse().ok().and_then(Pid::from_raw)?;
+    Some(State { group, is_stopped })
 }

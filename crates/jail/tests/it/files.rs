@@ -160,6 +160,22 @@ fn what_holds_something_hidden_keeps_its_name() {
     }
 }
 
+/// The kernel's list has a socket by the name that it was bound by.
+#[test]
+fn what_holds_a_socket_of_the_hosts_keeps_its_name() {
+    for user in users() {
+        let scene = Scene::script(
+            user,
+            "python3 -c 'import os, sys; os.rename(sys.argv[1], sys.argv[2])' \"$D/agent\" \"$D/aside\" 2>/dev/null || ls \"$D\"",
+        );
+        let folder = scene.folder("work");
+        let agent = scene.folder("work/agent");
+        let _socket = UnixListener::bind(agent.join("sock")).expect("bound");
+        let scene = scene.variable("D", folder.to_str().expect("text"));
+        assert_eq!(scene.play().text(), "agent\n", "{user:?}");
+    }
+}
+
 /// Without them the next jail would not find what is hidden, and the command would put them back.
 #[test]
 fn links_that_lead_to_something_hidden_keep_their_names() {

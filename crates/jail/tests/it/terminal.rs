@@ -307,8 +307,11 @@ fn what_a_script_asks_is_not_heard_by_its_jobs() {
     if !which("script") {
         return;
     }
-    for streams in ["", ">/dev/null 2>&1"] {
-        let job = Scene::new(&["/usr/bin/python3", "-uc", LISTENER]);
+    // One that says of itself that it waits for the terminal, and reads it by another stream.
+    let pretends = "signal.raise_signal(signal.SIGTTIN); terminal = 1";
+    let pretends = LISTENER.replace("terminal = os.open(\"/dev/tty\", os.O_RDWR)", pretends);
+    for (text, streams) in [(LISTENER, ""), (LISTENER, ">/dev/null 2>&1"), (&*pretends, "")] {
+        let job = Scene::new(&["/usr/bin/python3", "-uc", text]);
         let folder = job.folder("loot");
         let (loot, script) = (folder.join("all"), folder.join("script"));
         let job = job.variable("LOOT", loot.to_str().expect("text"));
@@ -379,10 +382,13 @@ fn in_a_pipeline_keys_are_for_who_reads_them() {
     terminal.shows("out> ");
 
     let job = Scene::new(&["sh", "-c", "cat; read word </dev/tty; echo read:$word"]);
-    terminal.starts_in("(sleep 1; echo piped) |", &job, "");
-    terminal.shows("piped\r\n");
-    terminal.types("typed\n");
-    terminal.shows("read:typed\r\n");
+    for first in ["(sleep 1; echo piped) |", "echo piped |"] {
+        terminal.starts_in(first, &job, "");
+        terminal.shows("piped\r\n");
+        terminal.types("typed\n");
+        terminal.shows("read:typed\r\n");
+        terminal.shows("out> ");
+    }
     terminal.types("exit\n");
     terminal.status();
 }

@@ -42,8 +42,11 @@ enum Operation {
     Own(u32),
     /// Brought back, from the copy.
     Show(Kind, OwnedFd),
-    /// It keeps its name: moved aside, it would show what was covered in it to the next jail.
-    Pin,
+    /// It keeps its name: moved aside, it would show what was covered in it to the next jail. What is there for a way out
+    /// alone may be gone with it.
+    Pin {
+        is_fleeting: bool,
+    },
 }
 
 /// Decided, not yet done.
@@ -56,11 +59,22 @@ impl Covers {
         let show = ground.show.iter().map(Path::new);
         let shown: BTreeSet<PathBuf> = resolved(&mut known, show).collect();
         let Hidden { paths: hidden, links } = Hidden::find(ground, &shown, &mut known);
-        let aliases = aliases(ground, &hidden, surroundings);
-        let also = surroundings.ways_out.iter().chain(&aliases).map(PathBuf::as_path);
+        let mounts = Mounts::parse(&surroundings.mounts);
+        // In a jail that sees the system's folders alone, files that are mounted there are the system's.
+        let named = if ground.read_only { &[][..] } else { &hidden };
+        let hidden_elsewhere: Vec<PathBuf> = other_names(&mounts, named).collect();
+        let ways_out = &surroundings.ways_out;
+        let out: Vec<PathBuf> =
+            ways_out.iter().cloned().chain(other_names(&mounts, ways_out)).collect();
+        let also = out.iter().map(PathBuf::as_path);
         let mut wanted = BTreeMap::new();
-        let blocked = resolved(&mut known, also).map(|path| (path, Operation::Block as fn(_) -> _));
-        let hiding = hidden.iter().map(|path| (path.clone(), Operation::Hide as fn(_) -> _));
+        let blocked: Vec<PathBuf> = resolved(&mut known, also).collect();
+        let blocked = blocked.into_iter().map(|path| (path, Operation::Block as fn(_) -> _));
+        let runtime = runtime_elsewhere(&mounts);
+        let elsewhere: Vec<PathBuf> = hidden_elsewhere.into_iter().chain(runtime).collect();
+        let elsewhere = resolved(&mut known, elsewhere.iter().map(PathBuf::as_path));
+        let hidden = hidden.into_iter().chain(elsewhere.collect::<Vec<_>>());
+        let hiding = hidden.map(|path| (path, Operation::Hide as fn(_) -> _));
         for (path, operation) in blocked.chain(hiding) {
             match Kind::of(&path) {
                 Ok(kind) => drop(wanted.insert(path, Some(operation(kind)))),
@@ -96,15 +110,22 @@ impl Covers {
     /// Pins the folders in which something is covered, and the `links` that lead to it, where the user could rename them:
     /// only what is a mount itself keeps its name.
     fn pin(&mut self, links: &BTreeSet<PathBuf>) {
-        let covered = self.0.iter().filter(|(_, done)| matches!(done, Operation::Hide(_)));
         let links = links.iter().filter(|link| !self.0.contains_key(*link) && !self.is_gone(link));
-        let found = covered.map(|(path, _)| path).chain(links.clone());
-        let folders = found.flat_map(|path| path.ancestors().skip(1));
-        let named: BTreeSet<&Path> = folders.chain(links.map(PathBuf::as_path)).collect();
-        let movable = named.into_iter().filter(|name| name.parent().is_some_and(is_ours));
-        let pinned: Vec<PathBuf> = movable.map(Path::to_owned).collect();
-        for name in pinned {
-            self.0.entry(name).or_insert(Operation::Pin);
+        let links: Vec<PathBuf> = links.cloned().collect();
+        let covered = |wanted: fn(&Operation) -> bool| {
+            self.0.iter().filter(move |(_, done)| wanted(done)).map(|(path, _)| path.as_path())
+        };
+        let hidden = covered(|done| matches!(done, Operation::Hide(_)));
+        let hidden: Vec<&Path> = hidden.chain(links.iter().map(PathBuf::as_path)).collect();
+        let blocked = covered(|done| matches!(done, Operation::Block(_)));
+        let above = |path: &Path| path.ancestors().skip(1).map(Path::to_owned).collect::<Vec<_>>();
+        let lasting: BTreeSet<PathBuf> =
+            hidden.into_iter().flat_map(above).chain(links.iter().cloned()).collect();
+        let fleeting: BTreeSet<PathBuf> = blocked.flat_map(above).collect();
+        for (names, is_fleeting) in [(lasting, false), (fleeting, true)] {
+            for name in names.into_iter().filter(|name| name.parent().is_some_and(is_ours)) {
+                self.0.entry(name).or_insert(Operation::Pin { is_fleeting });
+            }
         }
     }
 
@@ -127,7 +148,7 @@ impl Covers {
         match above.find_map(|above| self.0.get(above)) {
             Some(Operation::Show(..)) => false,
             Some(Operation::Hide(_) | Operation::Block(_) | Operation::Own(_)) => true,
-            Some(Operation::Pin) | None => {
+            Some(Operation::Pin { .. }) | None => {
                 REPLACED.iter().chain(KERNEL).any(|replaced| path.starts_with(replaced))
             }
         }
@@ -145,8 +166,8 @@ impl Covers {
         for (number, (path, operation)) in operations.iter().enumerate() {
             let mut shown = shown_below(path, &operations).peekable();
             let source = match operation {
-                Operation::Pin => {
-                    placed.steps.push((path.clone(), Deed::Pin));
+                Operation::Pin { is_fleeting } => {
+                    placed.steps.push((path.clone(), Deed::Pin { is_fleeting: *is_fleeting }));
                     continue;
                 }
                 Operation::Show(..) => continue,
@@ -187,7 +208,7 @@ fn is_owned(folder: &Path) -> bool {
 
 enum Deed {
     Cover { source: PathBuf, is_fleeting: bool },
-    Pin,
+    Pin { is_fleeting: bool },
     Attach(Kind, OwnedFd),
 }
 
@@ -200,17 +221,14 @@ impl Placed {
     /// Mounts it all; `/run` and `/dev` must be the jail's by now.
     pub(super) fn apply(self) -> Result<(), Failure> {
         for (path, deed) in self.steps {
-            match deed {
-                Deed::Cover { source, is_fleeting } => bind(&source, &path)
-                    .or_else(|error| match error.kind() {
-                        io::ErrorKind::NotFound if is_fleeting => Ok(()),
-                        _ => Err(error),
-                    })
-                    .during(Step::Hide, || format!("cover {}", path.display()))?,
-                Deed::Pin => pin(&path).during(Step::Hide, || format!("pin {}", path.display()))?,
-                Deed::Attach(kind, tree) => attach_shown(&path, kind, &tree)
-                    .during(Step::Hide, || format!("bring {} back", path.display()))?,
-            }
+            let (verb, done) = match deed {
+                Deed::Cover { source, is_fleeting } => {
+                    ("cover", or_gone(bind(&source, &path), is_fleeting))
+                }
+                Deed::Pin { is_fleeting } => ("pin", or_gone(pin(&path), is_fleeting)),
+                Deed::Attach(kind, tree) => ("bring back", attach_shown(&path, kind, &tree)),
+            };
+            done.during(Step::Hide, || format!("{verb} {}", path.display()))?;
         }
         Ok(())
     }
@@ -279,16 +297,24 @@ impl Hidden {
     }
 }
 
-/// Where what is to be hidden, and what leads out, shows under other names. In a jail that sees the system's folders alone,
-/// files that are mounted there are the system's.
-fn aliases(ground: &Ground, hidden: &[PathBuf], surroundings: &Surroundings) -> Vec<PathBuf> {
-    let mounts = Mounts::parse(&surroundings.mounts);
-    let hidden = hidden.iter().filter(|_| !ground.read_only);
-    let others = hidden.chain(&surroundings.ways_out).flat_map(|path| mounts.other_names(path));
-    let existing = others.filter(|other| other.metadata().is_ok());
-    // Of what the jail replaces, sockets may lie in every folder; single files are mounted from there as the system's.
+/// Where these show under other names.
+fn other_names(mounts: &Mounts, paths: &[PathBuf]) -> impl Iterator<Item = PathBuf> {
+    let others = paths.iter().flat_map(|path| mounts.other_names(path));
+    others.filter(|other| other.metadata().is_ok())
+}
+
+/// Of what the jail replaces, sockets may lie in every folder; single files are mounted from there as the system's.
+fn runtime_elsewhere(mounts: &Mounts) -> impl Iterator<Item = PathBuf> {
     let runtime = mounts.other_names(Path::new("/run")).into_iter().filter(|other| other.is_dir());
-    existing.chain(runtime.filter(|other| !other.starts_with("/run"))).collect()
+    runtime.filter(|other| !other.starts_with("/run"))
+}
+
+/// What is gone can't be mounted on, nor seen.
+fn or_gone(mounted: Result<(), impl Into<io::Error>>, is_fleeting: bool) -> io::Result<()> {
+    match mounted.map_err(Into::into) {
+        Err(error) if is_fleeting && error.kind() == io::ErrorKind::NotFound => Ok(()),
+        mounted => mounted,
+    }
 }
 
 /// The emptiest file that a program which expects to find one there still understands.
