@@ -326,7 +326,7 @@ impl Asked {
             Self::UseApproval { reason, .. } if !says_something(reason) => refuse(
                 "a reason says why the secret is needed; it can't be empty, or of letters that nobody sees",
             ),
-            Self::UseApproval { reason, deed: None, .. }
+            Self::UseApproval { reason, deed: None, occasion: None, .. }
                 if reason.chars().count() > MAX_REASON_CHARS =>
             {
                 refuse("a reason has at most 500 characters")

@@ -231,6 +231,7 @@ impl ActionSession {
             &SessionKey::from_random(**self.key),
             release::Of {
                 action: order.checked.action().clone(),
+                kept: order.kept.clone(),
                 action_id: order.action_id.clone(),
                 correlation_id: self.cleaned(&order.correlation_id),
                 asking: order.asking,

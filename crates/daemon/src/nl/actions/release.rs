@@ -9,10 +9,10 @@ use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use keyless_action::{Edition, Entrusted, Release, Released, Standing};
 use keyless_core::{
-    ActionType, Allowed, Code, Error, Placeholder, PlaceholderForm, SafeText, SecretPath,
-    SessionKey,
+    ActionType, Allowed, ApproveOnUse, Code, Error, Placeholder, PlaceholderForm, SafeText,
+    SecretPath, SessionKey,
     action::Action,
-    approval::RequestId,
+    approval::{MAX_DEED_REASON_CHARS, RequestId},
     audit::{Agent, Detail, Draft, Outcome, Target},
     grant::PermissionRef,
 };
@@ -37,6 +37,8 @@ const EXPOSED: &str = "unsafe_expose: the value itself entered the action";
 /// What the values are for.
 pub(super) struct Of {
     pub(super) action: Action,
+    /// The rendered files that it was judged with, by the actions that made them.
+    pub(super) kept: Vec<String>,
     pub(super) action_id: String,
     pub(super) correlation_id: String,
     pub(super) asking: Asking,
@@ -117,11 +119,19 @@ impl ActionRelease {
             return Ok(None);
         }
         let policy = self.broker.session_values().policy(path).await?;
+        if policy == ApproveOnUse::Never {
+            return Ok(None);
+        }
         let action = &self.of.action;
         let reason = SafeText::words("for ").and(action.kind().as_str()).and(": ");
-        let reason = reason.as_they_wrote(&what(&action.deed));
-        let (session, occasion) = (&self.of.session, deed_hash(action));
-        let occasion = occasion.as_str();
+        let reason = reason.as_they_wrote_in_full(&what(&action.deed));
+        if reason.as_str().chars().count() > MAX_DEED_REASON_CHARS {
+            let words = "a person would have to allow it, and it is too long to be shown";
+            return Err(Error::with(Code::ApprovalRequired, SafeText::words(words)));
+        }
+        // A file that was rendered anew may have another text.
+        let occasion = [&[deed_hash(action)], &self.of.kept[..]].concat().join("\n");
+        let (session, occasion) = (&self.of.session, occasion.as_str());
         let wanted = WantedUse { session, path, policy, reason: &reason, deed: None, occasion };
         let asking = self.broker.requests().pass(wanted);
         match &self.of.place {
