@@ -167,10 +167,13 @@ impl Client {
         let mut requests = self.requests.clone();
         let given = self.place.take();
         let ready = async {
+            // Before its turn: who waits in it would hold up those that have a place.
+            let (was_given, place) = (given.is_some(), self.place(given).await);
             let turn = self.turn.lock().await;
             poll_fn(|cx| requests.poll_ready(cx)).await?;
             // Once it is given to the connection it can't go elsewhere.
-            Ok((self.place(*turn, given).await?, turn))
+            self.is_taken(*turn, was_given).await?;
+            Ok((place, turn))
         };
         let ready = timeout(CROWDED, ready).await;
         let (place, mut turn) = match ready.unwrap_or_else(|_| Err(Reason::REFUSED_STREAM.into())) {
@@ -199,23 +202,29 @@ impl Client {
         Ok(Begun { answer, rest, kept, place: Arc::new(place) })
     }
 
-    /// A request's place. Behind the first it is known only when the destination has said how many there are.
-    async fn place(&self, follows: bool, given: Option<Place>) -> Result<Place, Reason> {
+    /// A request's place: the one that it was given, or the next that is free.
+    async fn place(&self, given: Option<Place>) -> Place {
+        if let Some(place) = given {
+            return place;
+        }
+        loop {
+            match self.enter(UNSAID) {
+                Some(place) => return place,
+                None => sleep(LOOKS).await,
+            }
+        }
+    }
+
+    /// Whether the destination takes a request that has a place. Behind the first it is known only when it has said how many
+    /// there are.
+    async fn is_taken(&self, follows: bool, was_given: bool) -> Result<(), Reason> {
         while follows && self.most().is_none() {
             sleep(LOOKS).await;
         }
-        match given {
-            // More were given than there turn out to be.
-            Some(_) if self.most().is_some_and(|most| self.streams.open() > most) => {
-                Err(Reason::REFUSED_STREAM)
-            }
-            Some(place) => Ok(place),
-            None => loop {
-                match self.enter(UNSAID) {
-                    Some(place) => return Ok(place),
-                    None => sleep(LOOKS).await,
-                }
-            },
+        // More were given than there turn out to be.
+        match self.most() {
+            Some(most) if was_given && self.streams.open() > most => Err(Reason::REFUSED_STREAM),
+            _ => Ok(()),
         }
     }
 }

@@ -11,6 +11,8 @@ use memchr::memchr_iter;
 use zeroize::Zeroizing;
 
 const NAME: &[u8] = b"content-length:";
+/// Behind the last part's delimiter.
+const CLOSE: &[u8] = b"--";
 /// More of them are set right in no body.
 const MOST: usize = 1_000;
 
@@ -94,7 +96,7 @@ impl Delimiter {
         let ends = memchr_iter(b'\n', text).map(|at| at + 1).chain([text.len()]);
         for end in ends {
             let line = &text[begin..end];
-            if line.starts_with(&self.0) {
+            if self.is(line) {
                 let end = begin - line_end(&text[..begin]);
                 let ended = in_part
                     .drain(..)
@@ -109,6 +111,13 @@ impl Delimiter {
             begin = end;
         }
         found
+    }
+
+    /// Whether a line, or what is there of it, is this: another may begin so, as that of a body within a part.
+    fn is(&self, line: &[u8]) -> bool {
+        let rest = line.strip_prefix(&*self.0);
+        let rest = rest.map(|rest| rest.strip_prefix(CLOSE).unwrap_or(rest));
+        rest.is_some_and(|rest| rest.first().is_none_or(u8::is_ascii_whitespace))
     }
 
     /// Watches a body that streams.
@@ -130,13 +139,13 @@ impl Length {
 impl Watch {
     /// Looks at what comes next.
     pub(super) fn look(&mut self, text: &[u8]) {
-        let most = self.delimiter.0.len().max(NAME.len());
+        let most = (self.delimiter.0.len() + CLOSE.len()).max(NAME.len());
         let mut begin = 0;
         for end in memchr_iter(b'\n', text).map(|at| at + 1).chain([text.len()]) {
             let line = &text[begin..end];
             let room = most.saturating_sub(self.line.len());
             self.line.extend_from_slice(&line[..line.len().min(room)]);
-            if self.line.starts_with(&self.delimiter.0) {
+            if line.ends_with(b"\n") && self.delimiter.is(&self.line) {
                 self.has_said = false;
             } else if starts_with_name(&self.line) {
                 self.has_said = true;
@@ -222,6 +231,8 @@ mod tests {
             (part("3", "a@b"), part("12", "along-valueb")),
             (part("1", "@"), part("10", "long-value")),
             (quoted("1", "@"), quoted("10", "long-value")),
+            // A body within the part, whose boundary begins as the outer one.
+            (part("8", "--xy\r\n@b"), part("17", "--xy\r\nlong-valueb")),
             // What was wrong is nobody's.
             (part("9", "@"), part("9", "long-value")),
             (part("0", "@"), part("0", "long-value")),
@@ -259,6 +270,10 @@ mod tests {
                 assert_eq!(watch.check(1, 2).is_err(), is_refused, "{size}");
                 assert!(watch.check(1, 1).is_ok());
             }
+            for piece in [&said[..], b"\r\n--xy\r\nb"].concat().chunks(size) {
+                watch.look(piece);
+            }
+            assert!(watch.check(1, 2).is_err(), "{size}");
         }
     }
 }
