@@ -219,7 +219,8 @@ fn a_value_that_could_not_be_read_at_its_change_is_taken_up_without_another() {
     let fresh = world.another_value();
     descriptors("--nofile=3:");
     mount(&world, "v1", &fresh);
-    wait_until("the change is noticed", || log(&world).contains("Not reloaded"));
+    write_catalog(&world, &format!("{CATALOG}\n"));
+    wait_until("the changes are noticed", || log(&world).matches("Not reloaded").count() == 2);
     descriptors("--nofile=1024:");
     wait_until("it is in force", || health(&sidecar)["reload"]["problem"].is_null());
     assert_eq!(ask(), Some(0));

@@ -3,15 +3,15 @@
 //! All of it is read and checked first; only then does any of it take the place of what is in
 //! force. What can't be used leaves everything as it was, and is told once.
 
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, path::PathBuf, pin::pin, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
-use keyless_core::{Error, SecretPath, SecretValue};
+use keyless_core::{Code, Error, SecretPath, SecretValue};
 use keyless_egress::{Engine, EngineConfig};
 use keyless_vault::Catalog;
 use parking_lot::Mutex;
 
-use super::{read_catalog, sessions::Sessions, standing::StandingFile};
+use super::{mounted::Checked, read_catalog, sessions::Sessions, standing::StandingFile};
 use crate::{
     broker::agent,
     config::{Config, ConfigSource},
@@ -20,7 +20,7 @@ use crate::{
     reload::{self, Change, Watcher},
 };
 
-/// After which a value is read again that could not be used.
+/// After which it is read again what could not be read.
 const TRYING_AGAIN: Duration = Duration::from_secs(2);
 
 /// How reloading goes, for who looks at a sidecar's health.
@@ -47,10 +47,20 @@ impl ReloadState {
         Self { taken_up, refused, last, ..Self::default() }
     }
 
+    /// Whether something may be as it should be by now without another change of its file.
+    fn has_unread(&self) -> bool {
+        self.rules_problem.is_some() || self.value_problems.values().any(is_unread)
+    }
+
     /// Why something that lies there now is not in force.
     pub fn problem(&self) -> Option<&Error> {
         self.rules_problem.as_ref().or_else(|| self.value_problems.values().next())
     }
+}
+
+/// Of a value: whether it was not even read.
+fn is_unread(problem: &Error) -> bool {
+    problem.code() == Code::SecretUnavailable
 }
 
 /// A sidecar's state, shared with who shows it.
@@ -71,7 +81,7 @@ pub(super) struct Reloader {
 /// Everything that lies there, read and checked.
 struct Read {
     catalog: Catalog,
-    values: Vec<SecretValue>,
+    checked: Checked,
     config: Config,
     engine: EngineConfig,
 }
@@ -81,12 +91,16 @@ impl Reloader {
     pub(super) async fn follow(self, mut watcher: Watcher) {
         loop {
             watcher.watch(self.files()).await;
-            tokio::select! {
-                change = watcher.changed() => match change {
-                    Change::Hangup => self.read_again().await,
-                    Change::Files(changed) => self.judge(changed).await,
-                },
-                () = self.another_try_is_due() => self.try_again().await,
+            let mut changed = pin!(watcher.changed());
+            let change = loop {
+                tokio::select! {
+                    change = &mut changed => break change,
+                    () = self.another_try_is_due() => self.try_again().await,
+                }
+            };
+            match change {
+                Change::Hangup => self.read_again().await,
+                Change::Files(changed) => self.judge(changed).await,
             }
         }
     }
@@ -115,22 +129,25 @@ impl Reloader {
         }
     }
 
-    /// Resolves where a value could not be used, after a while; never where all are.
+    /// Resolves where something could not be read, after a while; never where all could.
     async fn another_try_is_due(&self) {
-        if self.state.lock().value_problems.is_empty() {
+        if !self.state.lock().has_unread() {
             std::future::pending::<()>().await;
         }
         tokio::time::sleep(TRYING_AGAIN).await;
     }
 
-    /// What could not be used for a reason that does not show in the file (no descriptor was free, a mount hung) may be by
-    /// now. What still can't, was told.
+    /// What could not be read for a reason that does not show in the file (no descriptor was free, a mount hung) may be by
+    /// now. What still can't, was told. What was read and is no good, is no better until it changes.
     async fn try_again(&self) {
-        let mounted = &self.sessions.mounted;
-        let paths: Vec<_> = self.state.lock().value_problems.keys().cloned().collect();
+        let ReloadState { rules_problem, value_problems, .. } = self.state.lock().clone();
+        // Rules may name what could not be read.
+        if rules_problem.is_some() && self.read().await.is_ok() {
+            self.take_up(&Change::Files(self.rules().collect())).await;
+        }
         let mut renewed = Vec::new();
-        for path in &paths {
-            renewed.extend(mounted.read(path).await.ok());
+        for (path, _) in value_problems.iter().filter(|(_, problem)| is_unread(problem)) {
+            renewed.extend(self.sessions.mounted.read(path).await.ok());
         }
         self.put_values_in_force(&renewed);
     }
@@ -205,16 +222,16 @@ impl Reloader {
         let catalog = read_catalog(&self.catalog)?;
         let config: Config = self.config.load()?;
         let checked = self.sessions.mounted.check(&catalog).await?;
-        for warning in &checked.warnings {
-            self.notes.write(Note::Warning { text: warning });
-        }
         let engine = engine_config(&config, Some(&catalog))?;
-        Ok(Read { catalog, values: checked.values, config, engine })
+        Ok(Read { catalog, checked, config, engine })
     }
 
     /// How many secrets there are then.
     async fn put_in_force(&self, read: Read) -> Result<usize, Error> {
-        let Read { catalog, values, config, engine } = read;
+        let Read { catalog, checked: Checked { warnings, values }, config, engine } = read;
+        for warning in &warnings {
+            self.notes.write(Note::Warning { text: warning });
+        }
         let secrets = catalog.entries.len();
         let reload = |to: &Engine| to.reload(engine).map_err(|error| explain(&error, &config));
         self.sessions.take_up(catalog, &values, reload).await?;
