@@ -22,7 +22,7 @@ pub(crate) use self::{
     authority::CertificateAuthority,
     client::{Alpn, Roots, connect},
     identity::ClientIdentity,
-    sniff::{FirstBytes, Prefixed, accept, read_first},
+    sniff::{FirstBytes, Prefixed, Spoken, accept, read_first},
 };
 
 /// Random bytes from the library that makes the keys.

@@ -17,7 +17,7 @@ use crate::{
     pipeline::{Bound, Lane},
     reach::Standing,
     refusal::Subject,
-    tls::{self, FirstBytes, Prefixed},
+    tls::{self, FirstBytes, Prefixed, Spoken},
     tunnel,
     withdrawal::Ground,
 };
@@ -174,7 +174,8 @@ pub(super) async fn intercept(
             http::serve_lane1(lane(Scheme::Http, authority, standing), inner, prefix, limits).await;
         }
         Ok(FirstBytes::Tls) => {
-            match tls::accept(session, &authority.host, stream, limits.head_time).await {
+            let (host, time) = (&authority.host, limits.head_time);
+            match tls::accept(session, host, Spoken::Http, stream, time).await {
                 Err(error) => log(session, Some(&authority), &error),
                 Ok(tls) if tls.get_ref().1.alpn_protocol() == Some(b"h2") => {
                     let lane = lane(Scheme::Https, authority, standing);

@@ -7,13 +7,14 @@
 use std::{
     io,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
 
 use bytes::{Buf, BytesMut};
 use keyless_core::{Code, Error, Host, SafeText};
-use rustls::server::Acceptor;
+use rustls::{AlertDescription, server::Acceptor};
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf},
     time::timeout,
@@ -64,11 +65,22 @@ pub(crate) async fn read_first<S: AsyncRead + Unpin>(
     })
 }
 
+/// What is spoken with a client inside of TLS. Who offers protocols is taken for one of its own alone; who offers none
+/// is taken at their word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Spoken {
+    /// HTTP in its versions.
+    Http,
+    /// PostgreSQL's own, after an `SSLRequest`.
+    Postgres,
+}
+
 /// Shakes hands as `host`. A ClientHello for another name gets an alert, one without a name is
 /// taken for the connection's own.
 pub(crate) async fn accept<S: AsyncRead + AsyncWrite + Unpin>(
     session: &Session,
     host: &Host,
+    spoken: Spoken,
     stream: S,
     patience: Duration,
 ) -> Result<TlsStream<S>, Error> {
@@ -88,15 +100,34 @@ pub(crate) async fn accept<S: AsyncRead + AsyncWrite + Unpin>(
                 SafeText::words("the TLS handshake named ").as_they_wrote(&name),
             ));
         }
-        let config = session.authority().serve(host)?;
+        let mut config = session.authority().serve(host)?;
+        if spoken == Spoken::Postgres {
+            Arc::make_mut(&mut config).alpn_protocols = vec![b"postgresql".to_vec()];
+        }
         start.into_stream(config).await.map_err(|error| broken(&error))
     };
     timeout(patience, handshake).await.map_err(|_| Error::new(Code::HeadTimeout))?
 }
 
+/// Says what failed, in our own words.
 fn broken(error: &io::Error) -> Error {
-    let words = "the TLS handshake with the client failed: ";
-    Error::with(Code::BadRequest, SafeText::words(words).and(error.kind()))
+    let words = SafeText::words("the TLS handshake with the client failed: ");
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    let words = match inner {
+        Some(rustls::Error::NoApplicationProtocol) => {
+            words.and("it offers (by ALPN) no protocol that is spoken here")
+        }
+        Some(rustls::Error::PeerIncompatible(_)) => {
+            words.and("it offers neither a version nor a cipher of TLS 1.2 and 1.3")
+        }
+        Some(rustls::Error::AlertReceived(AlertDescription::UnknownCA)) => {
+            words.and("it does not trust the session's certificate authority")
+        }
+        Some(rustls::Error::AlertReceived(_)) => words.and("the client broke it off"),
+        Some(_) => words.and("what the client said is not valid"),
+        None => words.and(error.kind()),
+    };
+    Error::with(Code::BadRequest, words)
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for Prefixed<S> {

@@ -104,6 +104,35 @@ fn a_login_that_is_none_reaches_no_database() {
     assert!(database.accept().is_err(), "something was dialled");
 }
 
+/// libpq 17 and newer offer their protocol's name inside of the TLS that they ask for.
+#[test]
+fn a_client_of_a_database_is_met_in_its_own_protocol() {
+    let scene = scene();
+    let startup = b"\0\0\0\x14\0\x03\0\0user\0agent\0\0";
+    let shake = |alpn: &[&[u8]]| {
+        let mut stream = dial(&scene, "allowed.test:5432");
+        stream.write_all(&SSL_REQUEST).unwrap();
+        stream.read_exact(&mut [0]).unwrap();
+        let mut stream = StreamOwned::new(scene.tls_client("allowed.test", alpn), stream);
+        stream.write_all(startup)?;
+        let mut asked = [0; 9];
+        stream.read_exact(&mut asked)?;
+        assert_eq!(asked, *b"R\0\0\0\x08\0\0\0\x03");
+        Ok::<_, std::io::Error>(stream.conn.alpn_protocol().map(<[u8]>::to_vec))
+    };
+    assert_eq!(shake(&[b"postgresql"]).unwrap(), Some(b"postgresql".to_vec()));
+    assert_eq!(shake(&[]).unwrap(), None);
+    let refused = shake(&[b"http/1.1"]).unwrap_err().to_string();
+    assert!(refused.to_lowercase().contains("application"), "{refused}");
+    assert!(scene.waits_for(Code::BadRequest));
+    let events = scene.broker.events.lock();
+    let note = events
+        .iter()
+        .find_map(|event| Some(event.note.to_string()).filter(|note| !note.is_empty()))
+        .unwrap();
+    assert!(note.contains("by ALPN"), "{note}");
+}
+
 /// libpq takes none before it is let in. The database does not wait for that: it says them when they come to its mind.
 #[test]
 fn notices_before_a_login_come_after_it() {

@@ -12,7 +12,7 @@ use super::packet::{CANCEL_REQUEST, GSS_REQUEST, Garbled, SSL_REQUEST, read_pack
 use crate::{
     Session,
     door::AnyStream,
-    tls::{self, Prefixed},
+    tls::{self, Prefixed, Spoken},
 };
 
 /// PostgreSQL's own bound on a password message.
@@ -74,7 +74,9 @@ impl Client {
             match code {
                 SSL_REQUEST if !is_encrypted => {
                     say(&mut stream, b"S").await?;
-                    stream = Box::new(tls::accept(session, host, stream, patience).await?);
+                    let spoken = Spoken::Postgres;
+                    let tls = tls::accept(session, host, spoken, stream, patience).await?;
+                    stream = Box::new(tls);
                     is_encrypted = true;
                 }
                 GSS_REQUEST if !is_encrypted => say(&mut stream, b"N").await?,
