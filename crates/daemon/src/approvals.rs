@@ -5,6 +5,8 @@
 //! waits for its answer, and whoever waits for the same thing waits for the same answer. An action that a grant
 //! leaves to a person, and a deploy, are asked about in the same way, by who does not wait.
 
+use std::sync::Arc;
+
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use keyless_core::{
@@ -12,7 +14,7 @@ use keyless_core::{
     approval::{Asked, Request, RequestId, Status},
 };
 
-use crate::requests::{Requests, about, denied};
+use crate::requests::{Joined, Requests, about, denied};
 
 /// A use on its way through the gate.
 pub(crate) type Passing<'a> = BoxFuture<'a, Result<Option<RequestId>, Error>>;
@@ -21,7 +23,8 @@ pub(crate) type Passing<'a> = BoxFuture<'a, Result<Option<RequestId>, Error>>;
 pub(crate) trait UseGate: Send + Sync + 'static {
     /// Returns when the use may go on, which may take minutes, with the approval that it rests on, if it
     /// needs one. Fails with [`Code::ApprovalDenied`], or with [`Code::ApprovalRequired`] when nobody answered.
-    fn pass<'a>(&'a self, wanted: WantedUse<'a>) -> Passing<'a>;
+    /// Who leaves meanwhile takes the question along, unless somebody else waits for its answer too.
+    fn pass<'a>(self: Arc<Self>, wanted: WantedUse<'a>) -> Passing<'a>;
 
     /// Changes whenever an approval was taken back or used up.
     fn taken_back(&self) -> u64;
@@ -111,30 +114,42 @@ impl Requests {
 }
 
 impl UseGate for Requests {
-    fn pass<'a>(&'a self, wanted: WantedUse<'a>) -> Passing<'a> {
+    fn pass<'a>(self: Arc<Self>, wanted: WantedUse<'a>) -> Passing<'a> {
         Box::pin(async move {
             if wanted.policy == ApproveOnUse::Never {
                 return Ok(None);
             }
             let question = wanted.question();
             loop {
-                let pending = match question.standing(&self.all().await?, wanted.policy) {
+                let (pending, waiter) = match question.standing(&self.all().await?, wanted.policy) {
                     Standing::Allowed(id) => return Ok(Some(id)),
                     Standing::Denied(request) => return Err(denied(&request)),
                     Standing::Once(request) if self.spend(&request).await? => {
                         return Ok(Some(request.id));
                     }
                     Standing::Once(_) => continue,
-                    Standing::Pending(request) => request,
+                    Standing::Pending(request) => match self.join(&request.id) {
+                        Joined::Withdrawn => {
+                            // Whoever waited has just left: it is about to be over.
+                            self.settled(&request.id).await?;
+                            continue;
+                        }
+                        Joined::Waits(waiter) => (request, Some(waiter)),
+                        Joined::AskedAhead => (request, None),
+                    },
                     Standing::Unasked => {
-                        let asked = question.asked.clone();
-                        self.ask(wanted.session, Some(wanted.path), asked, None).await?
+                        let (request, waiter) = self.ask_held(&wanted, &question.asked).await?;
+                        (request, Some(waiter))
                     }
                 };
                 let answered = self.settled(&pending.id).await?;
                 match answered.status(Timestamp::now()) {
                     Status::Session => return Ok(Some(answered.id)),
-                    Status::Once => {}
+                    // Used up while it is still held: who leaves now leaves no word behind.
+                    Status::Once if self.spend(&answered).await? => {
+                        return Ok(Some(answered.id));
+                    }
+                    Status::Once => drop(waiter),
                     Status::Denied => return Err(denied(&answered)),
                     _ => return Err(nobody_answered(&answered)),
                 }
@@ -207,7 +222,7 @@ impl<'a> WantedUse<'a> {
 pub(crate) struct NobodyToAsk;
 
 impl UseGate for NobodyToAsk {
-    fn pass<'a>(&'a self, wanted: WantedUse<'a>) -> Passing<'a> {
+    fn pass<'a>(self: Arc<Self>, wanted: WantedUse<'a>) -> Passing<'a> {
         Box::pin(async move {
             if wanted.policy == ApproveOnUse::Never {
                 Ok(None)
@@ -247,42 +262,68 @@ mod tests {
     use std::time::Duration;
 
     use keyless_core::approval::Decision;
-    use tokio::time::timeout;
+    use tokio::{task::JoinHandle, time::timeout};
 
     use super::*;
     use crate::scene::Scene;
 
     const PATIENCE: Duration = Duration::from_millis(200);
 
-    async fn passes(requests: &Requests, occasion: &str, policy: ApproveOnUse) -> bool {
-        let path = SecretPath::parse("team/a/key").unwrap();
-        let reason = SafeText::words("to send it");
-        let (session, path, reason) = ("s-1", &path, &reason);
-        let wanted = WantedUse { session, path, policy, reason, deed: None, occasion };
-        timeout(PATIENCE, requests.pass(wanted)).await.is_ok_and(|passed| passed.is_ok())
+    /// A use on its way, whose client leaves when this is aborted.
+    fn held(
+        requests: &Arc<Requests>,
+        occasion: &str,
+        policy: ApproveOnUse,
+    ) -> JoinHandle<Result<Option<RequestId>, Error>> {
+        let (requests, occasion) = (Arc::clone(requests), occasion.to_owned());
+        tokio::spawn(async move {
+            let path = SecretPath::parse("team/a/key").unwrap();
+            let reason = SafeText::words("to send it");
+            let (session, path, reason) = ("s-1", &path, &reason);
+            let occasion = occasion.as_str();
+            let wanted = WantedUse { session, path, policy, reason, deed: None, occasion };
+            requests.pass(wanted).await
+        })
     }
 
-    /// What a person is asked once these uses have waited.
-    async fn asked(requests: &Requests, uses: &[&str], policy: ApproveOnUse) -> Vec<Request> {
-        for occasion in uses {
-            assert!(!passes(requests, occasion, policy).await, "{occasion}");
-        }
+    async fn passes(requests: &Arc<Requests>, occasion: &str, policy: ApproveOnUse) -> bool {
+        let mut held = held(requests, occasion, policy);
+        let passed = timeout(PATIENCE, &mut held).await;
+        held.abort();
+        passed.is_ok_and(|passed| passed.unwrap().is_ok())
+    }
+
+    async fn pending(requests: &Requests) -> Vec<Request> {
         let (all, now) = (requests.all().await.unwrap(), Timestamp::now());
         all.into_iter().filter(|request| request.status(now) == Status::Pending).collect()
     }
 
-    /// The person has seen the one, whose client may have gone meanwhile.
+    /// The questions, once there are as many.
+    async fn asked(requests: &Requests, questions: usize) -> Vec<Request> {
+        let asking = async {
+            loop {
+                let pending = pending(requests).await;
+                if pending.len() == questions {
+                    return pending;
+                }
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        timeout(Duration::from_secs(20), asking).await.unwrap()
+    }
+
     #[tokio::test]
     async fn a_word_for_once_is_for_the_use_that_was_shown() {
         for policy in [ApproveOnUse::PerCall, ApproveOnUse::Session] {
             let scene = Scene::new().await;
-            let requests = Requests::new(&scene.vault, scene.log.clone());
-            let [shown] = &asked(&requests, &["GET a/harmless"], policy).await[..] else {
-                panic!()
-            };
+            let requests = Arc::new(Requests::new(&scene.vault, scene.log.clone()));
+            let harmless = held(&requests, "GET a/harmless", policy);
+            let shown = asked(&requests, 1).await.remove(0);
+            let danger = held(&requests, "DELETE b/danger", policy);
+            tokio::time::sleep(PATIENCE).await;
             requests.settle(&shown.id, Decision::AllowOnce).await.unwrap();
-            assert!(!passes(&requests, "DELETE b/danger", policy).await, "{policy:?}");
-            assert!(passes(&requests, "GET a/harmless", policy).await, "{policy:?}");
+            assert_eq!(harmless.await.unwrap().unwrap(), Some(shown.id), "{policy:?}");
+            assert!(!danger.is_finished(), "{policy:?}");
             assert!(!passes(&requests, "GET a/harmless", policy).await, "{policy:?}: once");
         }
     }
@@ -291,9 +332,38 @@ mod tests {
     async fn different_uses_are_different_questions_unless_the_session_may_be_allowed() {
         for (policy, questions) in [(ApproveOnUse::PerCall, 2), (ApproveOnUse::Session, 1)] {
             let scene = Scene::new().await;
-            let requests = Requests::new(&scene.vault, scene.log.clone());
-            let waiting = asked(&requests, &["GET a", "GET b", "GET a"], policy).await;
-            assert_eq!(waiting.len(), questions, "{policy:?}");
+            let requests = Arc::new(Requests::new(&scene.vault, scene.log.clone()));
+            for occasion in ["GET a", "GET b", "GET a"] {
+                held(&requests, occasion, policy);
+                tokio::time::sleep(PATIENCE).await;
+            }
+            assert_eq!(pending(&requests).await.len(), questions, "{policy:?}");
+        }
+    }
+
+    /// Nobody is there any more to whom it would matter, and the next who asks the same has not been seen.
+    #[tokio::test]
+    async fn who_leaves_takes_the_question_along_and_a_late_word_with_it() {
+        for policy in [ApproveOnUse::PerCall, ApproveOnUse::Session] {
+            let scene = Scene::new().await;
+            let requests = Arc::new(Requests::new(&scene.vault, scene.log.clone()));
+            let (one, two) = (held(&requests, "GET a", policy), held(&requests, "GET a", policy));
+            let shown = asked(&requests, 1).await.remove(0);
+            tokio::time::sleep(PATIENCE).await;
+            one.abort();
+            tokio::time::sleep(PATIENCE).await;
+            assert_eq!(asked(&requests, 1).await[0].id, shown.id, "the other still waits");
+            two.abort();
+            asked(&requests, 0).await;
+            // As another process answers, which knows no more than the store.
+            let operator = Requests::new(&scene.vault, scene.log.clone());
+            let late = operator.pending(&shown.id).await.unwrap_err();
+            assert_eq!(late.code(), Code::RequestSettled);
+            let words = late.detail().as_str();
+            assert!(words.contains(" is expired: nobody waits for it since "), "{words}");
+            let late = operator.settle(&shown.id, Decision::AllowOnce).await.unwrap_err();
+            assert_eq!(late.code(), Code::RequestSettled);
+            assert!(!passes(&requests, "GET a", policy).await, "{policy:?}");
         }
     }
 
@@ -301,7 +371,7 @@ mod tests {
     #[tokio::test]
     async fn what_was_asked_ahead_is_good_for_the_next_use() {
         let scene = Scene::new().await;
-        let requests = Requests::new(&scene.vault, scene.log.clone());
+        let requests = Arc::new(Requests::new(&scene.vault, scene.log.clone()));
         let path = SecretPath::parse("team/a/key").unwrap();
         let ahead = Asked::use_approval("to look".to_owned());
         let request = requests.ask("s-1", Some(&path), ahead, None).await.unwrap();

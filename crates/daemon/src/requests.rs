@@ -25,17 +25,20 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, futures::Notified};
 
 use self::pace::Pace;
-pub(crate) use self::pace::Reached;
+pub(crate) use self::{pace::Reached, waiters::Joined};
 use crate::broker::{agent, fill_random};
 
 mod pace;
 #[cfg(test)]
 mod tests;
+mod waiters;
 
 /// How long a request that is settled or expired can still be polled.
 const KEPT: SignedDuration = SignedDuration::from_hours(1);
 /// How often a caller that waits for a row looks at it: another process may answer too.
 const LOOK: Duration = Duration::from_millis(250);
+/// Before its end a request could be answered for the last time.
+const LAST_MOMENT: SignedDuration = SignedDuration::from_secs(1);
 /// Draws of an id before the store is taken to be at fault.
 const DRAWS: usize = 8;
 
@@ -66,6 +69,8 @@ pub(crate) struct Requests {
     asking: tokio::sync::Mutex<()>,
     pace: Mutex<Pace>,
     over: Mutex<HashMap<Identity, Over>>,
+    /// Questions of uses that are held, each with how many wait for its answer; none once it is being withdrawn.
+    held: Mutex<HashMap<RequestId, usize>>,
     taken_back: AtomicU64,
     changed: Notify,
 }
@@ -79,6 +84,7 @@ impl Requests {
             asking: tokio::sync::Mutex::default(),
             pace: Mutex::default(),
             over: Mutex::default(),
+            held: Mutex::default(),
             taken_back: AtomicU64::new(0),
             changed: Notify::new(),
         }
@@ -468,8 +474,7 @@ impl Requests {
         if row.request.settled.is_some() || row.request.status(now) != Status::Expired {
             return;
         }
-        // The last moment at which it could be answered.
-        let last = row.request.expires_at - SignedDuration::from_secs(1);
+        let last = row.request.expires_at - LAST_MOMENT;
         let expired = self.sealed(row.request.abandoned(last.max(row.request.created_at)));
         // It has expired by the clock all the same where that can't be written, or somebody was faster.
         if self.store.replace_request(row, &expired, Told::nothing()).await.unwrap_or_default() {
@@ -622,8 +627,10 @@ pub(crate) fn denied(request: &Request) -> Error {
 
 /// Which end a request came to, and when.
 fn too_late(request: &Request, status: Status) -> SafeText {
+    let by_time = request.expires_at - LAST_MOMENT;
     let (what, at) = match &request.settled {
         Some(settled) if status != Status::Expired => (": it was settled ", settled.at),
+        Some(settled) if settled.at < by_time => (": nobody waits for it since ", settled.at),
         _ => (": its time was over ", request.expires_at),
     };
     let seconds = u64::try_from(Timestamp::now().duration_since(at).as_secs()).unwrap_or(0);

@@ -287,7 +287,8 @@ impl SessionBroker {
         let occasion = format!("{} {} {}", request.method, request.authority, request.path);
         let occasion = occasion.as_str();
         let wanted = WantedUse { session, path, policy, reason: &reason, deed: None, occasion };
-        let passed = self.gate.pass(wanted).await.map_err(|error| error.about(path))?;
+        let passed =
+            Arc::clone(&self.gate).pass(wanted).await.map_err(|error| error.about(path))?;
         if let Some(approval) = passed {
             self.under_way.note_approved(request, path, approval);
         }
@@ -424,7 +425,10 @@ impl Broker for SessionBroker {
                 deed: Some(deed.as_str()),
                 occasion: deed.as_str(),
             };
-            let passed = self.gate.pass(wanted).await.map_err(|error| error.about(held.path()))?;
+            let passed = Arc::clone(&self.gate)
+                .pass(wanted)
+                .await
+                .map_err(|error| error.about(held.path()))?;
             let approval = passed.ok_or(Code::Internal)?;
             Ok(Consent::to(held, approval))
         })

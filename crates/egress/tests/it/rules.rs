@@ -1,10 +1,10 @@
 //! What a secret may be used for inside its host, and credentials that the proxy sets itself.
 
-use std::io::Write as _;
+use std::{io::Write as _, sync::atomic::Ordering};
 
 use keyless_core::{Code, EgressRule, Injection, RequestRule};
 
-use crate::scene::{Answer, Scene, Setting};
+use crate::scene::{Answer, Scene, Setting, comes_true};
 
 fn scene(rule: fn(EgressRule) -> EgressRule) -> Scene {
     Scene::of(Setting { rule, ..Setting::default() })
@@ -428,4 +428,28 @@ fn what_is_set_obeys_the_rules_too() {
         let name = own.split(':').next().unwrap();
         assert_eq!(request.header(&name.to_ascii_lowercase()), None, "{own}");
     }
+}
+
+/// A person is not asked for nobody, whatever the client has sent by then.
+#[test]
+fn a_client_that_leaves_takes_its_question_along() {
+    let scene = scene(|rule| EgressRule { ask: lines(&["* /**"]), ..rule });
+    *scene.broker.hesitant_operator.lock() = true;
+    std::fs::write(scene.path("long"), vec![b'x'; 4 << 20]).unwrap();
+    let long = format!("@{}", scene.path("long").display());
+    let (scene, waiting) = (&scene, || scene.broker.waiting.load(Ordering::SeqCst));
+    std::thread::scope(|scope| {
+        let mut clients = Vec::new();
+        for version in ["--http1.1", "--http2"] {
+            for body in [&[][..], &["--data-binary", &long]] {
+                let leave = ["--max-time", "5", version, "https://allowed.test/held"];
+                let arguments = [body, &leave].concat();
+                clients.push(scope.spawn(move || bearer(scene, &arguments).status));
+            }
+        }
+        assert!(comes_true(|| waiting() == clients.len()));
+        assert!(clients.into_iter().all(|client| client.join().unwrap() == 0));
+    });
+    assert!(comes_true(|| waiting() == 0));
+    assert_eq!(scene.allowed.requests().len(), 0);
 }

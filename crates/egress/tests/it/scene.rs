@@ -8,7 +8,10 @@ use std::{
     net::{SocketAddr, TcpStream},
     path::PathBuf,
     process::Command,
-    sync::{Arc, LazyLock},
+    sync::{
+        Arc, LazyLock,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -106,6 +109,10 @@ pub(crate) struct TestBroker {
     pub(crate) releases: Mutex<Vec<RequestInfo>>,
     /// The operator's answer to every question.
     pub(crate) consents: Mutex<bool>,
+    /// The operator answers nothing.
+    pub(crate) hesitant_operator: Mutex<bool>,
+    /// Questions whose client was still there.
+    pub(crate) waiting: Arc<AtomicUsize>,
     /// Requests that were asked about, as `METHOD path`.
     pub(crate) asked: Mutex<Vec<String>>,
     pub(crate) finished: Mutex<Vec<Finished>>,
@@ -163,6 +170,8 @@ impl Scene {
             events: Mutex::default(),
             releases: Mutex::default(),
             consents: Mutex::default(),
+            hesitant_operator: Mutex::default(),
+            waiting: Arc::default(),
             asked: Mutex::default(),
             finished: Mutex::default(),
             incidents: Mutex::default(),
@@ -433,7 +442,12 @@ impl Broker for TestBroker {
         } else {
             Err(Error::with(Code::RuleDenied, "the operator said no".into()))
         };
-        Box::pin(async move { answer })
+        let hesitates = *self.hesitant_operator.lock();
+        let waits = Waits::of(&self.waiting);
+        Box::pin(async move {
+            let _waits = waits;
+            if hesitates { pending().await } else { answer }
+        })
     }
 
     /// All under the placeholder of the secret that has them sealed.
@@ -455,6 +469,22 @@ impl Broker for TestBroker {
 
     fn finished(&self, finished: Finished) {
         self.finished.lock().push(finished);
+    }
+}
+
+/// A question, for as long as somebody waits for its answer.
+struct Waits(Arc<AtomicUsize>);
+
+impl Waits {
+    fn of(waiting: &Arc<AtomicUsize>) -> Self {
+        waiting.fetch_add(1, Ordering::SeqCst);
+        Self(Arc::clone(waiting))
+    }
+}
+
+impl Drop for Waits {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 

@@ -133,7 +133,7 @@ impl ActionRelease {
         let occasion = [&[deed_hash(action)], &self.of.kept[..]].concat().join("\n");
         let (session, occasion) = (&self.of.session, occasion.as_str());
         let wanted = WantedUse { session, path, policy, reason: &reason, deed: None, occasion };
-        let asking = self.broker.requests().pass(wanted);
+        let asking = Arc::clone(self.broker.requests()).pass(wanted);
         match &self.of.place {
             Some(place) => place.lent(asking).await,
             None => asking.await,
