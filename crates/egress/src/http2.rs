@@ -11,6 +11,7 @@ mod overdue;
 mod pipe;
 mod server;
 mod tunnel;
+mod unfit;
 
 use std::error::Error as StdError;
 

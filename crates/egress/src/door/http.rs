@@ -86,12 +86,16 @@ pub(super) async fn serve_lane1(
 
 /// Serves a lane over HTTP/2.
 pub(super) async fn serve_lane2(lane: Arc<Lane>, stream: AnyStream, limits: &Limits) {
-    let serving = http2::serve(stream, limits, |request, hints| {
-        Arc::clone(&lane).answer(request.map(Incoming::Http2), Via::Http2(hints))
-    });
-    if let Err(error) = Box::pin(serving).await {
+    let log = |error: &keyless_core::Error| {
         let subject = lane.authority().map(Subject::of_connection).unwrap_or_default();
-        refusal::log(&lane.session, &subject, &error);
+        refusal::log(&lane.session, &subject, error);
+    };
+    let answer = |request: Request<http2::Incoming>, hints| {
+        Arc::clone(&lane).answer(request.map(Incoming::Http2), Via::Http2(hints))
+    };
+    let serving = http2::serve(stream, limits, answer, log);
+    if let Err(error) = Box::pin(serving).await {
+        log(&error);
     }
 }
 

@@ -17,10 +17,11 @@ use tokio::{
     time::{Instant, Sleep, sleep},
 };
 
+use super::unfit::Unseen;
 use crate::{Limits, write_through::write_through};
 
 const PREFACE: usize = 24;
-const FRAME_HEAD: usize = 9;
+pub(super) const FRAME_HEAD: usize = 9;
 const HEADERS: u8 = 1;
 const CONTINUATION: u8 = 9;
 const END_HEADERS: u8 = 4;
@@ -30,6 +31,7 @@ pub(super) struct Watched<S> {
     inner: S,
     frames: Frames,
     head: HeadSince,
+    unseen: Unseen,
 }
 
 /// Since when a head, or a trailer block, has begun and not ended.
@@ -63,11 +65,20 @@ struct Frames {
     is_open: bool,
     /// It ends with the current frame.
     ends: bool,
+    /// The streams on which heads began since somebody looked.
+    begun: Vec<u32>,
 }
 
 impl Frames {
     fn new() -> Self {
-        Self { head: [0; FRAME_HEAD], have: 0, left: PREFACE, is_open: false, ends: false }
+        Self {
+            head: [0; FRAME_HEAD],
+            have: 0,
+            left: PREFACE,
+            is_open: false,
+            ends: false,
+            begun: Vec::new(),
+        }
     }
 
     /// Takes up some bytes; whether they went beyond the head that was open before them.
@@ -97,9 +108,12 @@ impl Frames {
     }
 
     fn begin_frame(&mut self) {
-        let [a, b, c, kind, flags, ..] = self.head;
+        let [a, b, c, kind, flags, stream @ ..] = self.head;
         self.have = 0;
         self.left = usize::from(a) << 16 | usize::from(b) << 8 | usize::from(c);
+        if kind == HEADERS {
+            self.begun.push(u32::from_be_bytes(stream) & !(1 << 31));
+        }
         if matches!(kind, HEADERS | CONTINUATION) {
             (self.is_open, self.ends) = (true, flags & END_HEADERS != 0);
         }
@@ -112,7 +126,7 @@ impl Frames {
 }
 
 impl<S> Watched<S> {
-    pub(super) fn new(inner: S, limits: &Limits) -> (Self, Overdue) {
+    pub(super) fn new(inner: S, limits: &Limits, unseen: Unseen) -> (Self, Overdue) {
         let head = HeadSince::default();
         let overdue = Overdue {
             head: Arc::clone(&head),
@@ -121,7 +135,7 @@ impl<S> Watched<S> {
             idle: None,
             timer: Box::pin(sleep(limits.idle_time)),
         };
-        (Self { inner, frames: Frames::new(), head }, overdue)
+        (Self { inner, frames: Frames::new(), head, unseen }, overdue)
     }
 }
 
@@ -134,6 +148,8 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
         let before = into.filled().len();
         let read = ready!(Pin::new(&mut self.inner).poll_read(cx, into));
         let passed = self.frames.feed(&into.filled()[before..]);
+        let this = &mut *self;
+        this.frames.begun.drain(..).for_each(|stream| this.unseen.opened(stream));
         let mut since = self.head.lock();
         if !self.frames.is_under_way() {
             *since = None;
@@ -181,6 +197,7 @@ pub fn is_head_under_way<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> bool {
     let mut frames = Frames::new();
     for piece in pieces {
         frames.feed(piece);
+        frames.begun.clear();
     }
     frames.is_under_way()
 }

@@ -29,6 +29,7 @@ use super::{
     fit,
     overdue::{Late, Watched},
     pipe, said_length, say_length,
+    unfit::{Redirected, Unseen},
 };
 use crate::Limits;
 
@@ -44,6 +45,10 @@ const PATIENCE: Patience =
 const FAREWELL: Duration = Duration::from_secs(1);
 /// What one request may get of interim answers: nothing holds them back, and they are hints.
 const MAX_INTERIM: usize = 64 << 10;
+
+const UNFIT: &str = "its head is none of HTTP/2, by a letter such as `\"` or `<` raw in the path or by its fields; the client is told to send it over HTTP/1.1";
+
+const NOT_HTTP2: &str = "the connection was ended over what is none of HTTP/2: a field's name with a capital or a space, a value with a control character, an unknown pseudo-header, or frames that have no place";
 
 /// What one request is answered with.
 type Answering = Pin<Box<dyn Future<Output = Response<Outgoing>> + Send>>;
@@ -62,27 +67,40 @@ struct Way {
 }
 
 /// Serves the requests of one connection by `answer`, until it ends. One that doesn't begin as HTTP/2 does within the time
-/// of a head is closed: before that nobody can be asked whether they are there. An error is about a head that took too long.
+/// of a head is closed: before that nobody can be asked whether they are there. An error is about a head that took too long,
+/// or about what ended the connection; `log` hears of requests that `h2` has reset by itself.
 pub(crate) async fn serve(
     stream: impl AsyncRead + AsyncWrite + Unpin,
     limits: &Limits,
     answer: impl Fn(Request<Incoming>, Hints) -> Answering,
+    log: impl Fn(&Error),
 ) -> Result<(), Error> {
+    let unseen = Unseen::default();
+    let stream = Redirected::new(stream, unseen.clone());
     let (stream, signs) = Heard::new(stream);
-    let (stream, mut overdue) = Watched::new(stream, limits);
+    let (stream, mut overdue) = Watched::new(stream, limits, unseen.clone());
     let begun = timeout(limits.head_time, builder(limits).handshake(stream)).await;
     let Ok(Ok(mut connection)) = begun else { return Ok(()) };
     let pings = connection.ping_pong().expect("nobody has taken it");
     let mut alive = KeepAlive::new(pings, signs, PATIENCE);
     let mut is_ending = false;
     loop {
-        let next = poll_fn(|cx| match connection.poll_accept(cx) {
-            Poll::Pending if alive.poll_silent(cx, true).is_ready() => Poll::Ready(Ok(None)),
-            Poll::Pending => overdue.poll_late(cx, connection.has_streams()).map(Err),
-            Poll::Ready(accepted) => Poll::Ready(Ok(accepted)),
+        let next = poll_fn(|cx| {
+            let accepted = connection.poll_accept(cx);
+            for _ in 0..unseen.take_refused() {
+                log(&Error::with(Code::BadRequest, UNFIT.into()));
+            }
+            match accepted {
+                Poll::Pending if alive.poll_silent(cx, true).is_ready() => Poll::Ready(Ok(None)),
+                Poll::Pending => overdue.poll_late(cx, connection.has_streams()).map(Err),
+                Poll::Ready(accepted) => Poll::Ready(Ok(accepted)),
+            }
         });
         match next.await {
-            Ok(Some(Ok((request, respond)))) => take(request, respond, &answer),
+            Ok(Some(Ok((request, respond)))) => {
+                unseen.handed_out(respond.stream_id().into());
+                take(request, respond, &answer);
+            }
             Err(Late::Head) => {
                 connection.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
                 let closed = poll_fn(|cx| connection.poll_closed(cx));
@@ -95,7 +113,10 @@ pub(crate) async fn serve(
                 overdue.hurry(PATIENCE.answer.min(limits.idle_time));
                 connection.graceful_shutdown();
             }
-            // Errors are about a client that is gone, or one that is told so by now.
+            Ok(Some(Err(error))) if error.is_go_away() && error.is_library() => {
+                return Err(Error::with(Code::BadRequest, NOT_HTTP2.into()));
+            }
+            // Other errors are about a client that is gone, or one that is told so by now.
             Ok(None | Some(Err(_))) | Err(Late::Request) => return Ok(()),
         }
     }

@@ -432,3 +432,38 @@ pub(crate) fn get_with(path: &str, headers: &[(&str, &str)]) -> Request<Body> {
 fn empty() -> Body {
     BodyExt::boxed(Empty::new())
 }
+
+/// `h2` takes no such path. curl sends it once more over HTTP/1.1, where the server gets it as it is.
+#[test]
+fn a_target_that_http2_has_no_letters_for_comes_over_http1() {
+    let scene = Scene::new();
+    let header = format!("authorization: Bearer {}", scene.placeholder);
+    for target in ["/api?query=up{job=\"x\"}", "/a<b>`c`"] {
+        let url = format!("https://allowed.test{target}");
+        let answer = scene.curl(&["--http2", "-g", "-H", &header, &url]);
+        assert_eq!(answer.status, 200, "{}\n{}", answer.head, answer.body);
+        scene.assert_sealed(&answer);
+        assert!(scene.waits_for(Code::BadRequest));
+        let events = std::mem::take(&mut *scene.broker.events.lock());
+        let note = events.iter().map(|event| event.note.to_string()).collect::<String>();
+        assert!(note.contains("is told to send it over HTTP/1.1"), "{note}");
+    }
+    scene.canary.find(&scene.allowed.everything_received()).unwrap();
+}
+
+/// It ends the connection, which is `h2`'s way; the log says why.
+#[test]
+fn what_ends_an_http2_connection_is_in_the_log() {
+    let scene = Scene::new();
+    let mut stream = scene.tls(ALLOWED, &[b"h2"]);
+    let block = b"\x82\x87\x84\x41\x0callowed.test\x00\x01X\x01y";
+    let length = u8::try_from(block.len()).unwrap();
+    let head = [0, 0, length, 1, 5, 0, 0, 0, 1];
+    let said =
+        [&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0"[..], &head, block].concat();
+    std::io::Write::write_all(&mut stream, &said).unwrap();
+    let _ = std::io::Read::read_to_end(&mut stream, &mut Vec::new());
+    assert!(scene.waits_for(Code::BadRequest));
+    let events = scene.broker.events.lock();
+    assert!(events[0].note.to_string().contains("was ended"), "{}", events[0].note);
+}
