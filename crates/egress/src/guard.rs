@@ -35,7 +35,7 @@ use self::{
     handle::{Decision, Shared},
     head::with_target_escaped,
 };
-use crate::Limits;
+use crate::{Limits, raw_target::RawTarget};
 
 /// What hyper reads in place of a head that is refused.
 const REFUSED_HEAD: &[u8] = b"GET / HTTP/1.1\r\nhost: refused.invalid\r\n\r\n";
@@ -161,7 +161,7 @@ impl<S> Guard<S> {
             Ok(Some(end)) => {
                 self.timer = None;
                 match self.parse(end) {
-                    Ok((end, framing)) => self.approve(end, framing),
+                    Ok((end, framing, raw)) => self.approve(end, framing, raw),
                     Err(error) => self.refuse(error),
                 }
             }
@@ -174,14 +174,17 @@ impl<S> Guard<S> {
         true
     }
 
-    /// Reads the head that ends at `end`; once more with its target escaped, where that is all it lacks. Gives its end then.
-    fn parse(&mut self, end: usize) -> Result<(usize, Framing), Error> {
+    /// Reads the head that ends at `end`; once more with its target escaped, where that is all it lacks. Gives its end then, and
+    /// the target as it came.
+    fn parse(&mut self, end: usize) -> Result<(usize, Framing, Option<RawTarget>), Error> {
         let Rules { door, head_bytes, head_fields, .. } = self.rules;
         let refused = match parse_head(&self.buffer[..end], door, head_fields) {
-            Ok(framing) => return Ok((end, framing)),
+            Ok(framing) => return Ok((end, framing, None)),
             Err(error) => error,
         };
-        let Some(escaped) = with_target_escaped(&self.buffer[..end]) else { return Err(refused) };
+        let Some((escaped, raw)) = with_target_escaped(&self.buffer[..end]) else {
+            return Err(refused);
+        };
         if escaped.len() > head_bytes {
             return Err(too_many_bytes(head_bytes));
         }
@@ -189,10 +192,10 @@ impl<S> Guard<S> {
         let rest = self.buffer.split_off(end);
         self.buffer = BytesMut::from(&escaped[..]);
         self.buffer.unsplit(rest);
-        Ok((escaped.len(), framing))
+        Ok((escaped.len(), framing, Some(raw)))
     }
 
-    fn approve(&mut self, end: usize, framing: Framing) {
+    fn approve(&mut self, end: usize, framing: Framing, raw: Option<RawTarget>) {
         self.approved = end;
         self.state = match framing {
             Framing::Empty | Framing::Length(0) => State::Head { scanned: 0 },
@@ -204,7 +207,7 @@ impl<S> Guard<S> {
             Framing::Tunnel => State::Raw,
             Framing::Upgrade => State::Paused,
         };
-        self.shared.lock().verdicts.push_back(Ok(framing));
+        self.shared.lock().verdicts.push_back(Ok((framing, raw)));
     }
 
     fn refuse(&mut self, error: Error) {

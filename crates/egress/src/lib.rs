@@ -22,6 +22,7 @@ mod media_type;
 mod oauth;
 mod ports;
 mod quota;
+mod raw_target;
 mod session;
 
 // From an accepted connection to a request

@@ -213,7 +213,7 @@ impl Lane {
             minting,
         };
         let (line, upgrade) = match via {
-            Via::Http1(Approved { guard, upgrade }) => (Line::Http1(guard), upgrade),
+            Via::Http1(Approved { guard, upgrade, .. }) => (Line::Http1(guard), upgrade),
             Via::Http2(hints) => (Line::Http2(hints), None),
         };
         let opening = match upgrade.filter(|_| request.version() == Version::HTTP_11) {

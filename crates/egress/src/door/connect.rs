@@ -57,11 +57,11 @@ fn answering(
 
 async fn answer(
     engine: Arc<Engine>,
-    request: Request<Incoming>,
+    mut request: Request<Incoming>,
     guard: GuardHandle,
     place: Place,
 ) -> Response<AnswerBody> {
-    let approved = match guard.verdict() {
+    let mut approved = match guard.verdict() {
         Ok(approved) => approved,
         // Whose it is can't be told from a head that can't be read.
         Err(error) => {
@@ -76,6 +76,7 @@ async fn answer(
     if request.method() == Method::CONNECT {
         return connect(&engine, &session, request, place).await;
     }
+    approved.say_raw_target(&mut request);
     let bound = Bound::PerRequest;
     let lane = Arc::new(Lane { engine, session, bound, place: Arc::downgrade(&place) });
     lane.answer(request.map(incoming::Incoming::Http1), Via::Http1(approved)).await

@@ -73,9 +73,10 @@ pub(super) async fn serve_lane1(
     already_read: BytesMut,
     limits: &Limits,
 ) {
-    serve_http1(stream, already_read, Door::Inside, limits, |request, guard| {
+    serve_http1(stream, already_read, Door::Inside, limits, |mut request, guard| {
         match guard.verdict() {
-            Ok(approved) => {
+            Ok(mut approved) => {
+                approved.say_raw_target(&mut request);
                 Arc::clone(&lane).answer(request.map(Incoming::Http1), Via::Http1(approved))
             }
             Err(error) => ready(refused_head(&lane, &error)).boxed(),

@@ -4,10 +4,12 @@
 use std::{collections::VecDeque, sync::Arc, task::Waker};
 
 use bytes::BytesMut;
+use http::Request;
 use keyless_core::{Code, Error};
 use parking_lot::Mutex;
 
 use super::Framing;
+use crate::raw_target::RawTarget;
 
 const MAX_INTERIM: usize = 64 << 10;
 
@@ -21,6 +23,8 @@ pub(crate) struct Approved {
     pub(crate) guard: GuardHandle,
     /// For a head that asks for a WebSocket.
     pub(crate) upgrade: Option<UpgradePass>,
+    /// The target as it came, where hyper has another.
+    raw_target: Option<RawTarget>,
 }
 
 /// Whether a connection that asked for an upgrade gets it; it does not when this is dropped.
@@ -28,7 +32,7 @@ pub(crate) struct UpgradePass(Option<GuardHandle>);
 
 #[derive(Default)]
 pub(super) struct Shared {
-    pub(super) verdicts: VecDeque<Result<Framing, Error>>,
+    pub(super) verdicts: VecDeque<Result<(Framing, Option<RawTarget>), Error>>,
     pub(super) decision: Option<Decision>,
     /// Interim answers that wait to be written.
     pub(super) interim: BytesMut,
@@ -45,11 +49,12 @@ impl GuardHandle {
     pub(crate) fn verdict(&self) -> Result<Approved, Error> {
         let verdict =
             self.0.lock().verdicts.pop_front().unwrap_or_else(|| Err(Code::Internal.into()));
-        let upgrade = match verdict? {
+        let (framing, raw_target) = verdict?;
+        let upgrade = match framing {
             Framing::Upgrade => Some(UpgradePass(Some(self.clone()))),
             _ => None,
         };
-        Ok(Approved { guard: self.clone(), upgrade })
+        Ok(Approved { guard: self.clone(), upgrade, raw_target })
     }
 
     /// Has an interim answer (a whole 1xx head) written before the answer to come.
@@ -66,6 +71,15 @@ impl GuardHandle {
         let mut shared = self.0.lock();
         shared.decision = Some(decision);
         wake(&mut shared);
+    }
+}
+
+impl Approved {
+    /// Puts the target as it came beside the one that hyper has.
+    pub(crate) fn say_raw_target<B>(&mut self, request: &mut Request<B>) {
+        if let Some(raw) = self.raw_target.take() {
+            request.extensions_mut().insert(raw);
+        }
     }
 }
 

@@ -3,10 +3,13 @@
 
 use std::mem::MaybeUninit;
 
+use bytes::Bytes;
 use http::Uri;
 use httparse::{Error as Malformed, Header, Request, Status};
 use keyless_core::{Code, Error, SafeText};
 use percent_encoding::{AsciiSet, utf8_percent_encode};
+
+use crate::raw_target::RawTarget;
 
 /// Where a head arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,16 +38,10 @@ pub enum Framing {
 /// hyper's own bound; Apache and gunicorn have the same.
 const MAX_FIELDS: usize = 100;
 
-/// What clients send raw in paths and queries, and no reader of URLs has to take.
-const UNFIT: &AsciiSet = &AsciiSet::EMPTY
-    .add(b'"')
-    .add(b'<')
-    .add(b'>')
-    .add(b'^')
-    .add(b'`')
-    .add(b'{')
-    .add(b'|')
-    .add(b'}');
+/// What clients send raw in queries, and no reader of URLs has to take; browsers escape it.
+const UNFIT_IN_QUERY: &AsciiSet = &AsciiSet::EMPTY.add(b'"').add(b'<').add(b'>');
+/// The same in paths.
+const UNFIT: &AsciiSet = &UNFIT_IN_QUERY.add(b'^').add(b'`').add(b'{').add(b'}');
 
 /// Reads a whole head, its empty line included, with at most `max_fields` fields, and never more
 /// than 100.
@@ -127,8 +124,8 @@ fn check_target(method: &str, target: &str, door: Door) -> Result<(), Error> {
 }
 
 /// A head in which the letters of its path and query are escaped that URLs have not and that clients send all the same:
-/// what browsers escape, too, so that every reader takes them alike. None where there are none.
-pub(super) fn with_target_escaped(head: &[u8]) -> Option<Vec<u8>> {
+/// what browsers escape, too, so that every reader takes them alike. With it what was there. None where there are none.
+pub(super) fn with_target_escaped(head: &[u8]) -> Option<(Vec<u8>, RawTarget)> {
     let start = head.iter().position(|byte| !b"\r\n".contains(byte))?;
     let line = head[start..].split(|byte| b"\r\n".contains(byte)).next()?;
     let from = start + line.iter().position(|byte| *byte == b' ')? + 1;
@@ -139,9 +136,15 @@ pub(super) fn with_target_escaped(head: &[u8]) -> Option<Vec<u8>> {
         Some((scheme, rest)) => scheme.len() + 3 + rest.find(['/', '?'])?,
         None => return None,
     };
-    let escaped = utf8_percent_encode(&target[path..], UNFIT).to_string();
+    let query = target[path..].find('?').map_or(target.len(), |query| path + query);
+    let mut escaped = utf8_percent_encode(&target[path..query], UNFIT).to_string();
+    escaped.extend(utf8_percent_encode(&target[query..], UNFIT_IN_QUERY));
     let changed = escaped.len() > target.len() - path;
-    changed.then(|| [&head[..from + path], escaped.as_bytes(), &head[to..]].concat())
+    changed.then(|| {
+        let whole = [&head[..from + path], escaped.as_bytes(), &head[to..]].concat();
+        let raw = Bytes::copy_from_slice(target[path..].as_bytes());
+        (whole, RawTarget { raw, escaped: escaped.into() })
+    })
 }
 
 /// Whether this is a path with or without a query, of letters that nobody could take amiss: nearly
@@ -244,14 +247,14 @@ mod tests {
     fn a_target_is_escaped_where_urls_have_no_such_letters() {
         let escaped = |target: &str| {
             let head = format!("GET {target} HTTP/1.1\r\nhost: a\r\nx: <{{}}>\r\n\r\n");
-            let escaped = String::from_utf8(with_target_escaped(head.as_bytes())?).unwrap();
+            let escaped = String::from_utf8(with_target_escaped(head.as_bytes())?.0).unwrap();
             let target = escaped.strip_prefix("GET ")?.split_once(" HTTP/1.1\r\n")?.0.to_owned();
             assert!(escaped.ends_with("\r\nhost: a\r\nx: <{}>\r\n\r\n"), "{escaped}");
             Some(target)
         };
         for (target, expected) in [
-            ("/a\"<>^`{|}", Some("/a%22%3C%3E%5E%60%7B%7C%7D")),
-            ("/?q={\"a\":1}", Some("/?q=%7B%22a%22:1%7D")),
+            ("/a\"<>^`{|}", Some("/a%22%3C%3E%5E%60%7B|%7D")),
+            ("/?q={\"a\":1}", Some("/?q={%22a%22:1}")),
             ("http://a/<b>?<", Some("http://a/%3Cb%3E?%3C")),
             ("http://a?<", Some("http://a?%3C")),
             // Not in what names the host, and not what is fit already.
@@ -261,7 +264,7 @@ mod tests {
         ] {
             assert_eq!(escaped(target).as_deref(), expected, "{target}");
         }
-        let spaced = with_target_escaped(b"GET /< > HTTP/1.1\r\nhost: a\r\n\r\n").unwrap();
+        let spaced = with_target_escaped(b"GET /< > HTTP/1.1\r\nhost: a\r\n\r\n").unwrap().0;
         assert!(parse_head(&spaced, Door::Inside, 256).is_err());
     }
 

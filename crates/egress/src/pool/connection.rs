@@ -25,6 +25,7 @@ use super::{Home, Key, Means, Wanted, driver::Driver, ragged::Ragged};
 use crate::{
     http2,
     incoming::Incoming,
+    raw_target::{NextTarget, Retargeted},
     tls::{self, Alpn},
 };
 
@@ -67,6 +68,7 @@ pub(crate) struct Failure {
 /// An HTTP/1.1 connection, kept or in use.
 pub(super) struct Http1 {
     pub(super) sender: http1::SendRequest<OutgoingBody>,
+    target: NextTarget,
     /// Gone once it has a task of its own.
     driver: Option<Driver>,
     /// That task.
@@ -162,6 +164,7 @@ impl Connection {
                         tell(head.status(), head.headers());
                     });
                 }
+                http1.target.note(&request);
                 let answer = http1.send(request).await;
                 let answer = answer.map_err(Failure::of_http1)?;
                 Ok(in_our_version(answer).map(Incoming::Http1))
@@ -264,6 +267,7 @@ async fn http1_over<S>(stream: S) -> Result<Sender, Error>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
+    let (stream, target) = Retargeted::new(stream);
     let (sender, connection) = http1::Builder::new()
         .preserve_header_case(true)
         // No `max_headers`, for the reason given at the door.
@@ -273,6 +277,7 @@ where
         .map_err(|error| explain(&error))?;
     Ok(Sender::Http1(Http1 {
         sender,
+        target,
         driver: Some(Driver::new(connection.with_upgrades())),
         task: None,
     }))

@@ -25,6 +25,7 @@ use super::{
     plan::Sent,
     table::{Facts, SwapTable},
 };
+use crate::raw_target::RawTarget;
 
 /// The largest body that is read to be signed: more than any AWS service takes whole but S3, which
 /// signs its digest or none.
@@ -112,6 +113,10 @@ impl Signing {
             None if self.reads_body => return Err(refused("its body is too long once decoded")),
             body => body.unwrap_or(&empty),
         };
+        if self.aws.is_some() || !self.hmacs.is_empty() {
+            // What is signed here is the target as it stands.
+            parts.extensions.remove::<RawTarget>();
+        }
         for secret in &self.hmacs {
             if let Some(signer) = self.hmac(*secret) {
                 hmac::sign(signer, values.open(*secret)?, parts, body)?;

@@ -31,6 +31,7 @@ pub(super) fn rule(raw: &RawEntry) -> Result<EgressRule, CatalogError> {
     let allow = raw.allow.iter().map(own).collect::<Result<_, _>>()?;
     let ask = raw.ask.iter().map(own).collect::<Result<_, _>>()?;
     (rule.allow, rule.ask) = (allow, ask);
+    refuse_questions(raw, &rule)?;
     rule.inject = raw.inject.as_ref().map(injection).transpose()?;
     rule.sign = raw.sign.as_ref().map(signer).transpose()?;
     rule.oauth = raw.oauth.as_ref().map(grant).transpose()?;
@@ -42,6 +43,16 @@ pub(super) fn rule(raw: &RawEntry) -> Result<EgressRule, CatalogError> {
         preset.apply(&mut rule);
     }
     Ok(rule)
+}
+
+/// Nobody can be asked at a fleet's proxy. What a preset would ask about is refused when it comes.
+fn refuse_questions(raw: &RawEntry, rule: &EgressRule) -> Result<(), CatalogError> {
+    let line = raw.ask.first().map(place);
+    let otherwise = raw.otherwise.as_ref().filter(|_| rule.otherwise == Otherwise::Ask);
+    match line.or_else(|| otherwise.map(place)) {
+        Some(place) => Err(CatalogError::at(place, CatalogFault::NobodyToAsk)),
+        None => Ok(()),
+    }
 }
 
 /// The entry's own hosts, or else those that its preset is made for.
