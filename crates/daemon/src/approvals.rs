@@ -225,12 +225,19 @@ impl UseGate for NobodyToAsk {
     fn pass<'a>(self: Arc<Self>, wanted: WantedUse<'a>) -> Passing<'a> {
         Box::pin(async move {
             if wanted.policy == ApproveOnUse::Never {
-                Ok(None)
-            } else {
-                let words = SafeText::default().and(wanted.path);
-                let words = words.and(": nobody can be asked here");
-                Err(Error::with(Code::ApprovalRequired, words))
+                return Ok(None);
             }
+            let words = SafeText::default().and(wanted.path);
+            Err(match wanted.deed {
+                // No rule of its own: a preset's. It is no use to try again, or to look for a person.
+                Some(_) => {
+                    let why = ": a person would have to be asked, and nobody can be asked here";
+                    Error::with(Code::RuleDenied, words.and(why))
+                }
+                None => {
+                    Error::with(Code::ApprovalRequired, words.and(": nobody can be asked here"))
+                }
+            })
         })
     }
 
@@ -365,6 +372,18 @@ mod tests {
             assert_eq!(late.code(), Code::RequestSettled);
             assert!(!passes(&requests, "GET a", policy).await, "{policy:?}");
         }
+    }
+
+    /// A fleet's preset may say to ask; whoever sends that is told that it is of no use.
+    #[tokio::test]
+    async fn where_nobody_can_be_asked_a_rule_that_asks_denies() {
+        let path = SecretPath::parse("fleet/a/key").unwrap();
+        let (policy, reason) = (ApproveOnUse::PerCall, SafeText::words("to send it"));
+        let (deed, occasion) = (Some("DELETE a"), "DELETE a");
+        let wanted =
+            WantedUse { session: "s-1", path: &path, policy, reason: &reason, deed, occasion };
+        let refused = Arc::new(NobodyToAsk).pass(wanted).await.unwrap_err();
+        assert!(refused.code() == Code::RuleDenied && !refused.code().is_retryable());
     }
 
     /// What a session asks ahead, by its tools, is about no use in particular.

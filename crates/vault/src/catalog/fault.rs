@@ -108,6 +108,11 @@ pub enum CatalogFault {
     /// A secret that could stand nowhere in a request.
     #[error("`locations` is empty; name at least one, or leave it away for all")]
     NoLocation,
+    /// A request would wait for a person, and a fleet's proxy has none.
+    #[error(
+        "nobody can be asked at a fleet's proxy: `ask` and `otherwise: ask` are for `keyless run`; name what may pass in `allow`, or leave it away"
+    )]
+    NobodyToAsk,
     /// A placeholder that could stand in no request.
     #[error(
         "`maxOccurrences` of `{env}` is 0, so no request could have it; write a number from 1 on, or leave it away"

@@ -82,11 +82,11 @@ fn little_is_enough() {
 
 #[test]
 fn rules_about_requests_are_understood() {
-    let more = "      allow: [\"GET,HEAD /repos/**\"]\n      ask: ['DELETE /**']\n      \
-                otherwise: ask\n      inject: bearer\n      preset: read-only\n";
+    let more = "      allow: [\"GET,HEAD /repos/**\"]\n      \
+                otherwise: deny\n      inject: bearer\n      preset: read-only\n";
     let rule = parse_catalog(&usual("[api.test]", more)).unwrap().entries.remove(0).rule;
-    assert_eq!((rule.allow.len(), rule.ask.len()), (2, 1));
-    assert_eq!(rule.otherwise, keyless_core::Otherwise::Ask);
+    assert_eq!((rule.allow.len(), rule.ask.len()), (2, 0));
+    assert_eq!(rule.otherwise, keyless_core::Otherwise::Deny);
     assert_eq!(rule.inject.unwrap().to_string(), "header:authorization=Bearer {}");
     let text = usual("[]", "      preset: npm-read\n").replace("      egressTo: []\n", "");
     let entry = parse_catalog(&text).unwrap().entries.remove(0);
@@ -152,6 +152,12 @@ fn faults_are_told_with_their_line() {
         (usual("[a.test]", "      allow: [GET /a, get /b]\n"), 8, "methods in capitals"),
         (usual("[a.test]", "      ask: ['POST /a/../b']\n"), 8, "dot segments"),
         (usual("[a.test]", "      allow: GET /a\n"), 8, ""),
+        (
+            usual("[a.test]", "      allow: [GET /a]\n      ask: [GET /b]\n"),
+            9,
+            "nobody can be asked",
+        ),
+        (usual("[a.test]", "      otherwise: ask\n"), 8, "nobody can be asked"),
         (usual("[a.test]", "      otherwise: block\n"), 8, "none of deny"),
         (usual("[a.test]", "      inject: 'header:Host={}'\n"), 8, "belongs to the message"),
         (usual("[a.test]", "      sign: hmac-md5\n"), 8, "one of aws:PATH"),
