@@ -736,7 +736,7 @@ codes! {
     UpstreamProtocol = "upstream_protocol", "NL-E305", 502, Failure, Upstream, true,
         "retry; if it stays, the server is at fault",
         "The destination gave no usable answer.";
-    /// The upstream's certificate does not verify, or it can't speak TLS 1.2.
+    /// The upstream's certificate does not verify.
     UpstreamTls = "upstream_tls", "NL-E305", 502, Failure, Upstream, false,
         "check the server's certificate; a private root goes into [egress] extra_roots",
         "The destination could not prove who it is, so nothing was sent.";

@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 
 use keyless_core::{Code, Error, Host, SafeText};
 use rustls::{
-    CertificateError, ClientConfig, RootCertStore,
+    AlertDescription, CertificateError, ClientConfig, PeerIncompatible, RootCertStore,
     client::Resumption,
     crypto::aws_lc_rs,
     pki_types::{CertificateDer, ServerName, pem::PemObject as _},
@@ -134,6 +134,8 @@ pub(crate) async fn connect(
     }
 }
 
+const NO_VERSION: &str = "it speaks no version of TLS that is still safe, which are 1.2 and 1.3";
+
 /// Says which check failed, in our own words.
 fn explain(error: &std::io::Error) -> Error {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
@@ -149,8 +151,17 @@ fn explain(error: &std::io::Error) -> Error {
                 "its certificate is for another name"
             }
             CertificateError::UnknownIssuer => "its certificate is by an unknown authority",
+            // The verifier's own error has no type here, but a name.
+            CertificateError::Other(other) if other.to_string() == "CaUsedAsEndEntity" => {
+                "the server's own certificate is marked as an authority's, also if it is among the roots; issue one with CA:FALSE (openssl: -addext basicConstraints=CA:FALSE)"
+            }
             _ => "its certificate is not valid",
         },
+        Some(rustls::Error::AlertReceived(AlertDescription::ProtocolVersion))
+        | Some(rustls::Error::PeerIncompatible(
+            PeerIncompatible::ServerDoesNotSupportTls12Or13
+            | PeerIncompatible::ServerTlsVersionIsDisabledByOurConfig,
+        )) => return Error::with(Code::UpstreamProtocol, NO_VERSION.into()),
         Some(rustls::Error::AlertReceived(_)) => "it refused the handshake",
         Some(_) => "its handshake was not valid",
         None => {

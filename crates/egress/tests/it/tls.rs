@@ -1,10 +1,11 @@
 use std::{
     io::{Read as _, Write as _},
-    process::Command,
+    net::TcpStream,
+    process::{Command, Stdio},
     time::Duration,
 };
 
-use keyless_core::{EgressRule, Signer};
+use keyless_core::{Authority, EgressRule, Signer};
 use keyless_egress::{EngineConfig, Limits};
 use keyless_testkit::{OriginOptions, TestCa};
 
@@ -138,6 +139,57 @@ fn an_upstream_that_cannot_prove_its_name_gets_nothing() {
         assert!(scene.broker.releases.lock().is_empty(), "{what}: no value was asked for");
         scene.canary.assert_absent("the origin", &scene.allowed.everything_received());
     }
+}
+
+/// What `openssl req -x509` makes is an authority's, and what a server of old speaks is no matter of its name.
+#[test]
+fn an_upstream_of_openssls_own_making_is_told_what_is_wrong_with_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let (key, cert) = (folder.path().join("key"), folder.path().join("cert"));
+    let made = Command::new("openssl")
+        .args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"])
+        .args(["-subj", "/CN=allowed.test", "-addext", "subjectAltName=DNS:allowed.test"])
+        .arg("-keyout")
+        .arg(&key)
+        .arg("-out")
+        .arg(&cert)
+        .output()
+        .unwrap();
+    assert!(made.status.success());
+    for (version, code, words) in [
+        ("-tls1_2", "upstream_tls", "basicConstraints=CA:FALSE"),
+        ("-tls1_1", "upstream_protocol", "which are 1.2 and 1.3"),
+    ] {
+        let port = free_port();
+        let at = format!("127.0.0.1:{port}");
+        let mut server = Command::new("openssl")
+            .args(["s_server", "-www", version, "-cipher", "DEFAULT@SECLEVEL=0", "-accept", &at])
+            .arg("-key")
+            .arg(&key)
+            .arg("-cert")
+            .arg(&cert)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        assert!(comes_true(|| TcpStream::connect(&at).is_ok()));
+        let route = (Authority::parse("allowed.test:443").unwrap(), Authority::parse(&at).unwrap());
+        let config = EngineConfig {
+            connect_to: [route].into(),
+            extra_roots_pem: vec![std::fs::read(&cert).unwrap()],
+            ..EngineConfig::default()
+        };
+        let scene = Scene::of(Setting { config, ..Setting::default() });
+        let answer = scene.curl(&["https://allowed.test/"]);
+        let _ = server.kill().and_then(|()| server.wait());
+        assert_eq!((answer.status, answer.refusal()), (502, Some(code)), "{}", answer.body);
+        assert!(answer.body.contains(words), "{}", answer.body);
+    }
+}
+
+fn free_port() -> u16 {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().port()
 }
 
 fn openssl(arguments: &[&str], file: &std::path::Path) -> String {
