@@ -6,7 +6,7 @@ use bytes::BytesMut;
 use futures_util::{FutureExt as _, future::BoxFuture};
 use http::{Request, Response, Version};
 use http_body::Body as _;
-use hyper::{server::conn::http1, service::service_fn};
+use hyper::{ext::ReasonPhrase, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
 
 use super::{AnyStream, cut::Severable, idle::IdleTimer};
@@ -58,8 +58,13 @@ pub(super) async fn serve_http1(
     }
 }
 
-/// To HTTP/1.0 an answer of no length ends with its connection, which hyper would else call kept.
+/// To HTTP/1.0 an answer of no length ends with its connection, which hyper would else call kept. A status that hyper knows no
+/// reason for has none, where it would say `<none>`.
 fn fit(mut answer: Response<AnswerBody>, client: Version) -> Response<AnswerBody> {
+    let reasons = answer.extensions();
+    if answer.status().canonical_reason().is_none() && reasons.get::<ReasonPhrase>().is_none() {
+        answer.extensions_mut().insert(ReasonPhrase::from_static(b""));
+    }
     if client == Version::HTTP_10 && answer.body().size_hint().exact().is_none() {
         *answer.version_mut() = client;
     }

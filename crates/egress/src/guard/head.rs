@@ -118,7 +118,13 @@ fn check_target(method: &str, target: &str, door: Door) -> Result<(), Error> {
         _ if target.contains('#') => {
             Err(malformed("the target has a fragment (`#`), which is the client's own to keep"))
         }
-        _ if is_plain_path(target) || target.parse::<Uri>().is_ok() => Ok(()),
+        _ if is_plain_path(target) => Ok(()),
+        // A host alone is what a CONNECT names.
+        (is_connect, _)
+            if target.parse::<Uri>().is_ok_and(|uri| is_connect || uri.path() != "") =>
+        {
+            Ok(())
+        }
         _ => Err(malformed("the target is neither a path nor a URL")),
     }
 }
@@ -275,6 +281,21 @@ mod tests {
             assert_eq!(parse(&head), Err(Code::BadRequest), "{target}");
         }
         assert_eq!(parse("GET /a%23b HTTP/1.1\r\nhost: a.test"), Ok(Framing::Empty));
+    }
+
+    #[test]
+    fn a_host_alone_is_no_target() {
+        for (target, expected) in [
+            ("foo", Err(Code::BadRequest)),
+            ("foo:443", Err(Code::BadRequest)),
+            ("*", Ok(Framing::Empty)),
+            ("http://a.test", Ok(Framing::Empty)),
+            ("http://a.test?x", Ok(Framing::Empty)),
+            ("/foo'", Ok(Framing::Empty)),
+        ] {
+            let head = format!("OPTIONS {target} HTTP/1.1\r\nhost: a.test");
+            assert_eq!(parse(&head), expected, "{target}");
+        }
     }
 
     #[test]

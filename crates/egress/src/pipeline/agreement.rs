@@ -2,7 +2,7 @@
 //! must be the same in canonical form, for each request (a browser may coalesce connections).
 //! Source: reference/egress.md (c) 3; (e) 40 to 49.
 
-use http::{Request, header};
+use http::{Request, Version, header};
 use keyless_core::{Authority, AuthorityError, Code, Error, Host, SafeText, Scheme};
 
 use super::Bound;
@@ -33,7 +33,18 @@ pub(super) fn agree<B>(request: &Request<B>, bound: &Bound) -> Result<Agreed, Er
         let text = host.to_str().map_err(|_| Error::new(Code::BadRequest))?;
         named.push(parse(text, scheme)?);
     }
+    if let Some(said) = request.uri().scheme_str()
+        && said != word(scheme)
+    {
+        let words = SafeText::words("the request says that it is for ").as_they_wrote(said);
+        let words = words.and(", and its connection is for ").and(word(scheme));
+        return Err(Error::with(Code::BadRequest, words));
+    }
     let expected = match (bound, named.first()) {
+        // HTTP/1.0 has no need of a field `Host` where the connection says it.
+        (Bound::To { authority, .. }, None) if request.version() == Version::HTTP_10 => {
+            authority.clone()
+        }
         (_, None) => return Err(Error::with(Code::BadRequest, "the request names no host".into())),
         (Bound::To { authority, .. }, _) | (Bound::PerRequest, Some(authority)) => {
             authority.clone()
@@ -67,6 +78,13 @@ fn parse(text: &str, scheme: Scheme) -> Result<Authority, Error> {
     Authority::parse_for(text, scheme).map_err(|error: AuthorityError| {
         Error::with(Code::BadRequest, SafeText::words("the host can't be read: ").and(error))
     })
+}
+
+fn word(scheme: Scheme) -> &'static str {
+    match scheme {
+        Scheme::Http => "http",
+        Scheme::Https => "https",
+    }
 }
 
 fn scheme_of<B>(request: &Request<B>) -> Result<Scheme, Error> {

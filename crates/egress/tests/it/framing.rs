@@ -262,3 +262,28 @@ fn an_answer_is_not_lost_over_bytes_that_nobody_reads() {
     let head = read_head(&mut stream);
     assert!(head.starts_with("HTTP/1.1 431"), "{head}");
 }
+
+/// What the connection says counts, and what contradicts it is refused; a request of old need not repeat it.
+#[test]
+fn a_request_agrees_with_its_connection() {
+    let scene = Scene::new();
+    for (head, status) in [
+        ("GET http://allowed.test/ HTTP/1.1\r\nhost: allowed.test", 400),
+        ("GET https://allowed.test/ HTTP/1.1\r\nhost: allowed.test", 200),
+        ("GET foo HTTP/1.1\r\nhost: allowed.test", 400),
+        ("GET / HTTP/1.0", 200),
+    ] {
+        let answer = scene.raw(format!("{head}\r\nconnection: close\r\n\r\n").as_bytes());
+        assert_eq!(Answer::parse(&answer).status, status, "{head}: {answer}");
+    }
+    assert_eq!(scene.allowed.requests().len(), 2);
+}
+
+/// hyper would write `<none>`.
+#[test]
+fn a_status_without_a_name_gets_none() {
+    let scene = Scene::new();
+    let ask = "GET /status/299 HTTP/1.1\r\nhost: allowed.test\r\nconnection: close\r\n\r\n";
+    let answer = scene.raw(ask.as_bytes());
+    assert!(answer.starts_with("HTTP/1.1 299 \r\n"), "{answer}");
+}
