@@ -24,7 +24,7 @@ pub(crate) trait UseGate: Send + Sync + 'static {
     /// Returns when the use may go on, which may take minutes, with the approval that it rests on, if it
     /// needs one. Fails with [`Code::ApprovalDenied`], or with [`Code::ApprovalRequired`] when nobody answered.
     /// Who leaves meanwhile takes the question along, unless somebody else waits for its answer too.
-    fn pass<'a>(self: Arc<Self>, wanted: WantedUse<'a>) -> Passing<'a>;
+    fn pass(self: Arc<Self>, wanted: WantedUse<'_>) -> Passing<'_>;
 
     /// Changes whenever an approval was taken back or used up.
     fn taken_back(&self) -> u64;
@@ -114,7 +114,7 @@ impl Requests {
 }
 
 impl UseGate for Requests {
-    fn pass<'a>(self: Arc<Self>, wanted: WantedUse<'a>) -> Passing<'a> {
+    fn pass(self: Arc<Self>, wanted: WantedUse<'_>) -> Passing<'_> {
         Box::pin(async move {
             if wanted.policy == ApproveOnUse::Never {
                 return Ok(None);
@@ -222,7 +222,7 @@ impl<'a> WantedUse<'a> {
 pub(crate) struct NobodyToAsk;
 
 impl UseGate for NobodyToAsk {
-    fn pass<'a>(self: Arc<Self>, wanted: WantedUse<'a>) -> Passing<'a> {
+    fn pass(self: Arc<Self>, wanted: WantedUse<'_>) -> Passing<'_> {
         Box::pin(async move {
             if wanted.policy == ApproveOnUse::Never {
                 return Ok(None);
@@ -383,7 +383,7 @@ mod tests {
         let wanted =
             WantedUse { session: "s-1", path: &path, policy, reason: &reason, deed, occasion };
         let refused = Arc::new(NobodyToAsk).pass(wanted).await.unwrap_err();
-        assert!(refused.code() == Code::RuleDenied && !refused.code().is_retryable());
+        assert!(refused.code() == Code::RuleDenied && !refused.code().remediation().retryable);
     }
 
     /// What a session asks ahead, by its tools, is about no use in particular.

@@ -148,7 +148,7 @@ pub(super) fn with_target_escaped(head: &[u8]) -> Option<(Vec<u8>, RawTarget)> {
     let changed = escaped.len() > target.len() - path;
     changed.then(|| {
         let whole = [&head[..from + path], escaped.as_bytes(), &head[to..]].concat();
-        let raw = Bytes::copy_from_slice(target[path..].as_bytes());
+        let raw = Bytes::copy_from_slice(&target.as_bytes()[path..]);
         (whole, RawTarget { raw, escaped: escaped.into() })
     })
 }

@@ -144,17 +144,14 @@ impl<S: AsyncRead + Unpin> AsyncRead for Redirected<S> {
 impl<S: AsyncWrite + Unpin> Redirected<S> {
     /// Writes the reset that `bytes` begin with, as it is to be said.
     fn poll_reset(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let (reset, sent) = match self.reset.take() {
-            Some(under_way) => under_way,
-            None => {
-                let mut reset = [0; RESET];
-                reset.copy_from_slice(&bytes[..RESET]);
-                (self.unseen.redirect(reset).unwrap_or(reset), 0)
-            }
-        };
-        let rest = &reset[sent..];
+        let (reset, sent) = self.reset.take().unwrap_or_else(|| {
+            let mut reset = [0; RESET];
+            reset.copy_from_slice(&bytes[..RESET]);
+            (self.unseen.redirect(reset).unwrap_or(reset), 0)
+        });
+        let left = &reset[sent..];
         let written =
-            Pin::new(&mut self.inner).poll_write(cx, &rest[..rest.len().min(bytes.len())]);
+            Pin::new(&mut self.inner).poll_write(cx, &left[..left.len().min(bytes.len())]);
         let passed = match &written {
             Poll::Ready(Ok(written)) => *written,
             _ => 0,
@@ -162,7 +159,7 @@ impl<S: AsyncWrite + Unpin> Redirected<S> {
         if sent + passed < RESET {
             self.reset = Some((reset, sent + passed));
         }
-        self.frames.pass(&rest[..passed]);
+        self.frames.pass(&left[..passed]);
         written
     }
 }
@@ -261,18 +258,22 @@ mod tests {
         for width in 1..80 {
             for vectored in [false, true] {
                 let unseen = Unseen::default();
-                [1, 3, 5, 7].into_iter().for_each(|stream| unseen.opened(stream));
-                [1, 3].into_iter().for_each(|stream| unseen.handed_out(stream));
+                for stream in [1, 3, 5, 7] {
+                    unseen.opened(stream);
+                }
+                for stream in [1, 3] {
+                    unseen.handed_out(stream);
+                }
                 let mut out = Redirected::new(Narrow(Vec::new(), width), unseen.clone());
                 let (bytes, waker) = (said(reset(5, 1)), noop_waker());
                 let mut cx = Context::from_waker(&waker);
                 let mut at = 0;
                 while at < bytes.len() {
-                    let (rest, out) = (&bytes[at..], Pin::new(&mut out));
+                    let (left, out) = (&bytes[at..], Pin::new(&mut out));
                     let written = if vectored {
-                        out.poll_write_vectored(&mut cx, &[IoSlice::new(&[]), IoSlice::new(rest)])
+                        out.poll_write_vectored(&mut cx, &[IoSlice::new(&[]), IoSlice::new(left)])
                     } else {
-                        out.poll_write(&mut cx, rest)
+                        out.poll_write(&mut cx, left)
                     };
                     let Poll::Ready(Ok(written)) = written else { panic!() };
                     at += written;

@@ -157,11 +157,13 @@ fn explain(error: &std::io::Error) -> Error {
             }
             _ => "its certificate is not valid",
         },
-        Some(rustls::Error::AlertReceived(AlertDescription::ProtocolVersion))
-        | Some(rustls::Error::PeerIncompatible(
-            PeerIncompatible::ServerDoesNotSupportTls12Or13
-            | PeerIncompatible::ServerTlsVersionIsDisabledByOurConfig,
-        )) => return Error::with(Code::UpstreamProtocol, NO_VERSION.into()),
+        Some(
+            rustls::Error::AlertReceived(AlertDescription::ProtocolVersion)
+            | rustls::Error::PeerIncompatible(
+                PeerIncompatible::ServerDoesNotSupportTls12Or13
+                | PeerIncompatible::ServerTlsVersionIsDisabledByOurConfig,
+            ),
+        ) => return Error::with(Code::UpstreamProtocol, NO_VERSION.into()),
         Some(rustls::Error::AlertReceived(_)) => "it refused the handshake",
         Some(_) => "its handshake was not valid",
         None => {
