@@ -14,7 +14,7 @@ use keyless_core::{
 use keyless_guest::{Duplex, Link, Listener, VsockListener, splice};
 use keyless_sockets::{accept_each, raise_open_files};
 use tokio::{
-    io::AsyncReadExt,
+    io::{AsyncReadExt, AsyncWriteExt},
     sync::{Semaphore, mpsc},
     time::{sleep, timeout},
 };
@@ -29,6 +29,9 @@ use crate::{
 const CONNECTIONS: usize = 4096;
 /// For the whole preamble, and for the sidecar to take the connection (reference/egress.md (d)).
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// For a guest to be told why it goes nowhere.
+const FAREWELL: Duration = Duration::from_secs(1);
 
 /// What a forwarder does.
 #[derive(Clone, Debug)]
@@ -185,7 +188,10 @@ impl Way {
         let received = match read.unwrap_or_else(|_| Err(Code::HeadTimeout.into())) {
             Ok(received) if received.is_empty() => return,
             Ok(received) => received,
-            Err(error) => return self.tell(error),
+            Err(error) => {
+                say(&mut *guest, &error).await;
+                return self.tell(error);
+            }
         };
         match timeout(PATIENCE, self.dial(&received, guest.client())).await {
             // A failure has closed both sides by the end of this block; they are the ones to know.
@@ -226,6 +232,21 @@ async fn read_preamble(guest: &mut dyn Duplex) -> Result<Vec<u8>, Error> {
             Err(_) => return Err(no_preamble()),
         }
     }
+}
+
+/// Tells a guest in a line, as a sidecar does. Best effort: it may be gone, or read nothing.
+async fn say(guest: &mut dyn Duplex, error: &Error) {
+    let code = error.code();
+    let (message, action) = (error.message(), code.remediation().action);
+    let line = format!("keyless: {message} [{}] Instead: {action}\n", code.as_str());
+    let saying = async {
+        guest.write_all(line.as_bytes()).await.ok()?;
+        guest.shutdown().await.ok()?;
+        // A socket that is closed over unread bytes is reset, and its client may lose the line.
+        while guest.read(&mut [0; 1024]).await.ok()? > 0 {}
+        Some(())
+    };
+    let _ = timeout(FAREWELL, saying).await;
 }
 
 fn no_preamble() -> Error {
@@ -269,6 +290,20 @@ mod tests {
         assert!(begun.elapsed() < Duration::from_millis(900), "{:?}", begun.elapsed());
         tell_until(async {}, &mut faults, |_| panic!("it was stopped before")).await;
         flood.abort();
+    }
+
+    /// The sidecar tells it so where it listens itself.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn who_sends_no_preamble_is_told_so() {
+        let folder = tempfile::tempdir().unwrap();
+        let door = folder.path().join("guest.sock");
+        let _forward = forward(&door, Link::Unix(folder.path().join("sidecar.sock"))).await;
+        let mut guest = UnixStream::connect(&door).unwrap();
+        guest.set_read_timeout(Some(PATIENCE)).unwrap();
+        guest.write_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n").unwrap();
+        let mut told = String::new();
+        guest.read_to_string(&mut told).unwrap();
+        assert!(told.starts_with("keyless: ") && told.contains("no preamble"), "{told}");
     }
 
     #[tokio::test]

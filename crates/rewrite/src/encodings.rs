@@ -4,7 +4,8 @@
 //! before still parses after. Covered: as is, percent (the rules of the common encoders, both hex
 //! cases, twice, and everything encoded), base64 (whole, and inside anything longer at each of the three
 //! alignments, both alphabets), hex, JSON strings and those in JSON strings, HTML text and attributes, and what shells, databases and
-//! languages make of quotes (a `curl` line in a manual, a statement or a traceback in an error's text). A value with letters
+//! languages make of quotes (a `curl` line in a manual, a statement or a traceback in an error's text), letters by number as
+//! JavaScript's `escape()` and mail (quoted-printable) have them. A value with letters
 //! beyond ASCII also as ISO 8859-1, in percent too, and with these by number as HTML and XML have them.
 //!
 //! Base64 broken into lines is found by `wrapped.rs`, from the same forms.
@@ -16,6 +17,7 @@
 
 mod html;
 mod json;
+mod numbered;
 mod percent;
 mod quoted;
 mod symbols;
@@ -27,6 +29,7 @@ pub(crate) use self::symbols::{Alphabet, Shared};
 use self::{
     html::{Html, Letters},
     json::Json,
+    numbered::Numbered,
     percent::Percent,
     quoted::Quoted,
     symbols::{PADDING, Place},
@@ -68,6 +71,7 @@ impl Echo {
             | Form::Json(_)
             | Form::JsonInJson(..)
             | Form::Latin1
+            | Form::Numbered(_)
             | Form::Quoted(_) => FoundAs::Plain,
             Form::Base64(_) | Form::Base64Middle(..) => FoundAs::Base64,
             Form::HexLower | Form::HexUpper => FoundAs::Hex,
@@ -229,6 +233,8 @@ enum Form {
     /// ISO 8859-1.
     Latin1,
     Latin1Percent(&'static Percent),
+    /// By number, as `escape()` and mail have it.
+    Numbered(&'static Numbered),
     Percent(&'static Percent),
     PercentTwice(&'static Percent),
     Quoted(&'static Quoted),
@@ -243,6 +249,7 @@ impl Form {
             .chain(json::ALL.iter().map(Self::Json))
             .chain(html::ALL.iter().map(Self::Html))
             .chain(quoted::ALL.iter().map(Self::Quoted))
+            .chain(numbered::ALL.iter().map(Self::Numbered))
             .chain(json::nested().map(|(inner, outer)| Self::JsonInJson(inner, outer)))
             .chain(percent::twice().map(Self::PercentTwice))
             .chain(Alphabet::BASE64.map(Self::Base64))
@@ -270,6 +277,7 @@ impl Form {
             Self::JsonInJson(inner, outer) => outer.write(&inner.write(text)),
             Self::Latin1 => latin1(text),
             Self::Latin1Percent(style) => style.write(&latin1(text)),
+            Self::Numbered(style) => style.write(text),
             Self::Percent(style) => style.write(text),
             Self::PercentTwice(style) => style.write(&style.write(text)),
             Self::Quoted(style) => style.write(text),
@@ -350,12 +358,13 @@ mod tests {
         for form in ["%61%62%63%64%65%66%67%68", "YWJjZGVmZ2g=", "YWJjZGVmZ2", "6162636465666768"] {
             assert!(forms.iter().any(|have| have == form), "{form}");
         }
-        assert_eq!(forms.len(), 7, "{forms:?}");
+        assert_eq!(forms.len(), 8, "{forms:?}");
     }
 
     #[test]
     fn short_forms_are_left_out_but_the_value_stays() {
-        assert_eq!(patterns("ab"), ["ab"]);
+        assert_eq!(patterns("a"), ["a"]);
+        assert_eq!(patterns("ab"), ["ab", "%u0061%u0062"]);
         assert_eq!(patterns("a<b")[..2], ["a<b", "%61%3C%62"]);
         assert!(patterns("").is_empty());
     }
@@ -422,6 +431,10 @@ mod tests {
         ] {
             assert_eq!(scrub(value, text), expected);
         }
+        // JavaScript's `escape()`, and mail.
+        assert_eq!(scrub("key=\u{20ac}-abcdef", "[key%3D%u20AC-abcdef]"), "[kloak_%3C1%3E]");
+        assert_eq!(scrub("key=abcdef", "[key=3Dabcdef]"), "[kloak_<1>]");
+        assert_eq!(scrub("keyé-abcdef", "[key=C3=A9-abcdef]"), "[kloak_<1>]");
         // What is not in it, or no text.
         for other in ["12345678€ä".as_bytes(), b"12345678\xff\xc3\xa4"] {
             assert_eq!(*super::latin1(other), *other);
