@@ -145,8 +145,11 @@ impl UseGate for Requests {
                 let answered = self.settled(&pending.id).await?;
                 match answered.status(Timestamp::now()) {
                     Status::Session => return Ok(Some(answered.id)),
-                    // Used up while it is still held: who leaves now leaves no word behind.
-                    Status::Once if self.spend(&answered).await? => {
+                    // Used up while it is still held, by the use that was shown: who leaves now leaves no word behind.
+                    Status::Once
+                        if answered.asked.is_good_once_for(&question.asked)
+                            && self.spend(&answered).await? =>
+                    {
                         return Ok(Some(answered.id));
                     }
                     Status::Once => drop(waiter),
