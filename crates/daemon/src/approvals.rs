@@ -277,7 +277,10 @@ mod tests {
     use super::*;
     use crate::scene::Scene;
 
+    /// For what is not to happen.
     const PATIENCE: Duration = Duration::from_millis(200);
+    /// For what is to.
+    const LONG: Duration = Duration::from_secs(20);
 
     /// A use on its way, whose client leaves when this is aborted.
     fn held(
@@ -319,7 +322,17 @@ mod tests {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
-        timeout(Duration::from_secs(20), asking).await.unwrap()
+        timeout(LONG, asking).await.unwrap()
+    }
+
+    /// Returns once so many wait for the answer.
+    async fn waiting(requests: &Requests, id: &RequestId, count: usize) {
+        let joining = async {
+            while requests.holders(id) != Some(count) {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        timeout(LONG, joining).await.unwrap();
     }
 
     #[tokio::test]
@@ -330,7 +343,10 @@ mod tests {
             let harmless = held(&requests, "GET a/harmless", policy);
             let shown = asked(&requests, 1).await.remove(0);
             let danger = held(&requests, "DELETE b/danger", policy);
-            tokio::time::sleep(PATIENCE).await;
+            match policy {
+                ApproveOnUse::Session => waiting(&requests, &shown.id, 2).await,
+                _ => drop(asked(&requests, 2).await),
+            }
             requests.settle(&shown.id, Decision::AllowOnce).await.unwrap();
             assert_eq!(harmless.await.unwrap().unwrap(), Some(shown.id), "{policy:?}");
             assert!(!danger.is_finished(), "{policy:?}");
@@ -343,11 +359,13 @@ mod tests {
         for (policy, questions) in [(ApproveOnUse::PerCall, 2), (ApproveOnUse::Session, 1)] {
             let scene = Scene::new().await;
             let requests = Arc::new(Requests::new(&scene.vault, scene.log.clone()));
-            for occasion in ["GET a", "GET b", "GET a"] {
+            held(&requests, "GET a", policy);
+            let first = asked(&requests, 1).await.remove(0);
+            for occasion in ["GET b", "GET a"] {
                 held(&requests, occasion, policy);
-                tokio::time::sleep(PATIENCE).await;
             }
-            assert_eq!(pending(&requests).await.len(), questions, "{policy:?}");
+            waiting(&requests, &first.id, 4 - questions).await;
+            asked(&requests, questions).await;
         }
     }
 
@@ -359,9 +377,9 @@ mod tests {
             let requests = Arc::new(Requests::new(&scene.vault, scene.log.clone()));
             let (one, two) = (held(&requests, "GET a", policy), held(&requests, "GET a", policy));
             let shown = asked(&requests, 1).await.remove(0);
-            tokio::time::sleep(PATIENCE).await;
+            waiting(&requests, &shown.id, 2).await;
             one.abort();
-            tokio::time::sleep(PATIENCE).await;
+            waiting(&requests, &shown.id, 1).await;
             assert_eq!(asked(&requests, 1).await[0].id, shown.id, "the other still waits");
             two.abort();
             asked(&requests, 0).await;
@@ -398,6 +416,7 @@ mod tests {
         let ahead = Asked::use_approval("to look".to_owned());
         let request = requests.ask("s-1", Some(&path), ahead, None).await.unwrap();
         requests.settle(&request.id, Decision::AllowOnce).await.unwrap();
-        assert!(passes(&requests, "GET a", ApproveOnUse::PerCall).await);
+        let passed = timeout(LONG, held(&requests, "GET a", ApproveOnUse::PerCall)).await;
+        assert_eq!(passed.unwrap().unwrap().unwrap(), Some(request.id));
     }
 }

@@ -286,6 +286,8 @@ async fn change(ui: &Ui, name: &str, args: AgentChangeArgs, to: AgentState) -> R
     let (places, vault) = unlock_vault(&args.factor).await?;
     let log = keyless_daemon::audit_log(&vault);
     let agents = Agents::new(&vault, log.clone())?;
+    // What can't be read is told before anything is changed.
+    let config = Config::load(&places.config_file())?;
     let by = (to, LifecycleAuthority::Operator);
     let instance = one(&agents, &args.agent).await?.instance_id;
     let aid = agents.change(&instance, by, &args.reason).await?;
@@ -294,7 +296,6 @@ async fn change(ui: &Ui, name: &str, args: AgentChangeArgs, to: AgentState) -> R
     }
     let mut words = format!("{} is {}.\n", aid.agent_uri, aid.lifecycle);
     if to == AgentState::Active {
-        let config = Config::load(&places.config_file())?;
         let detection = Detection::new(&vault, log, &config.nl)?;
         let kept = match detection.band(&instance).await? {
             Band::Red => Some("does nothing"),

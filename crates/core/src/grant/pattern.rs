@@ -185,9 +185,13 @@ impl SecretPattern {
         &self.written
     }
 
-    /// Whether it names this secret, or begins a way to write it: its path, or `category/name`.
-    pub fn leads_to(&self, forms: &Forms<'_>) -> bool {
-        let begins = |form: &str| form.contains('/') && form.starts_with(&self.folded);
+    /// Whether it names this secret, or begins a way to write it: its path, or `category/name`. As a folder it does so by
+    /// whole segments.
+    pub fn leads_to(&self, forms: &Forms<'_>, is_folder: bool) -> bool {
+        let goes_on = |rest: &str| !is_folder || rest.starts_with('/');
+        let begins = |form: &str| {
+            form.contains('/') && form.strip_prefix(&*self.folded).is_some_and(goes_on)
+        };
         let is_beginning = matches!(self.kind, Kind::Exact) && forms.each().any(begins);
         is_beginning || self.matches(forms)
     }

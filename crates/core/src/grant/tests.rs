@@ -188,7 +188,10 @@ fn a_list_is_no_object() {
 fn a_scope_is_a_pattern_or_a_beginning() {
     let subject = Subject::from(SecretPath::parse("team/prod/api/token").unwrap());
     let none = Categories::default();
-    let leads = |text: &str| SecretPattern::parse(text).unwrap().leads_to(&subject.forms(&none));
+    let goes = |text: &str, is_folder| {
+        SecretPattern::parse(text).unwrap().leads_to(&subject.forms(&none), is_folder)
+    };
+    let leads = |text: &str| goes(text, false);
     for text in
         ["api/*", "API/*", "api/TOKEN", "team/**", "team", "team/prod", "api", "api/to", "*"]
     {
@@ -197,6 +200,7 @@ fn a_scope_is_a_pattern_or_a_beginning() {
     for text in ["db/*", "tok", "token/x", "eam", "other"] {
         assert!(!leads(text), "{text}");
     }
+    assert!(goes("team/prod", true) && goes("api", true) && !goes("team/pro", true));
 }
 
 #[test]

@@ -72,8 +72,9 @@ impl NlService {
             let kinds: Vec<&str> =
                 ActionType::ALL.iter().filter(|kind| may(kind)).map(|kind| kind.as_str()).collect();
             if !kinds.is_empty() {
-                let is_asked =
-                    scope.as_ref().is_none_or(|scope| scope.leads_to(&subject.forms(&categories)));
+                let is_asked = scope.as_ref().is_none_or(|(scope, is_folder)| {
+                    scope.leads_to(&subject.forms(&categories), *is_folder)
+                });
                 all.push((secret, kinds, is_asked));
             }
         }
@@ -182,19 +183,20 @@ impl NlService {
     }
 }
 
-/// What a question about usable secrets is bounded by: a pattern, or how the way to write one begins.
-fn scope(payload: &Map<String, Value>) -> Result<Option<SecretPattern>, NlFault> {
+/// What a question about usable secrets is bounded by: a pattern, or how the way to write one begins; and whether that is a
+/// folder (`team/`).
+fn scope(payload: &Map<String, Value>) -> Result<Option<(SecretPattern, bool)>, NlFault> {
     let said = match payload.get("scope") {
         None | Some(Value::Null) => return Ok(None),
         Some(said) => said.as_str(),
     };
-    // `team/` is how paths of a project begin.
-    let text = said.map(|text| text.strip_suffix('/').unwrap_or(text));
+    let folder = said.and_then(|text| text.strip_suffix('/'));
+    let text = folder.or(said);
     if text == Some("") {
         return Ok(None);
     }
     let pattern = text.and_then(|text| SecretPattern::parse(text).ok());
-    pattern.map(Some).ok_or_else(|| {
+    pattern.map(|pattern| Some((pattern, folder.is_some()))).ok_or_else(|| {
         let words = "scope is a pattern such as api/*, or how a path begins, such as team/prod";
         NlFault::new(Code::MessageMalformed, SafeText::words(words))
     })

@@ -53,6 +53,7 @@ impl NlService {
     ) -> Result<Arc<Outcome>, NlFault> {
         let instance = caller.aid.instance_id.as_str();
         let Some(before) = self.rates.tell_refusal(instance, Instant::now()) else {
+            self.flooded(caller, &fault).await?;
             return Err(fault);
         };
         let id = request_id(message);

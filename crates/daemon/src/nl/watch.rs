@@ -36,12 +36,16 @@ impl NlService {
         self.rates.step_agent(who, &caller.aid.organization_id, Instant::now())
     }
 
-    /// Takes in that an agent sent too much, once that is in the log.
+    /// Takes in that an agent sent too much: once a minute, whatever else of it is told then.
     pub(super) async fn flooded(&self, caller: &Caller, fault: &NlFault) -> Result<(), Error> {
         let instance = &caller.aid.instance_id;
         // Others may have had the organization's window, and what is watched may send half as much because it is.
         let is_theirs = fault.details().get("scope") == Some(&"per_agent".into());
-        if is_theirs && self.detection.band(instance).await? == Band::Green {
+        let slot = format!("flood of {instance}");
+        if is_theirs
+            && self.rates.tell_refusal(&slot, Instant::now()).is_some()
+            && self.detection.band(instance).await? == Band::Green
+        {
             let seen = of_fault(fault.code(), None, Timestamp::now());
             self.detection.add(instance, as_logged(&caller.aid), &seen).await?;
         }

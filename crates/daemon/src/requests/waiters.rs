@@ -57,6 +57,11 @@ impl Requests {
         asking.await.map_err(|_| Error::new(Code::Internal))?
     }
 
+    #[cfg(test)]
+    pub(crate) fn holders(&self, id: &RequestId) -> Option<usize> {
+        self.held.lock().get(id).copied()
+    }
+
     /// Ends the question `id`, and a word for once that came too late; for the session stays what was said for it.
     async fn withdraw(&self, id: &RequestId) -> Result<(), Error> {
         let (row, now) = (self.row(id).await?, Timestamp::now());

@@ -46,7 +46,7 @@ const FAREWELL: Duration = Duration::from_secs(1);
 /// What one request may get of interim answers: nothing holds them back, and they are hints.
 const MAX_INTERIM: usize = 64 << 10;
 
-const UNFIT: &str = "its head is none of HTTP/2, by a letter such as `\"` or `<` raw in the path or by its fields; the client is told to send it over HTTP/1.1";
+const UNFIT: &str = "its head is none of HTTP/2, by a letter such as `\"` or `<` raw in the path, by its fields or their size; the client is told to send it over HTTP/1.1";
 
 const NOT_HTTP2: &str = "the connection was ended over what is none of HTTP/2: a field's name with a capital or a space, a value with a control character, an unknown pseudo-header, or frames that have no place";
 

@@ -12,7 +12,7 @@ use keyless_core::{
     ActionType, Allowed, ApproveOnUse, Code, Error, Placeholder, PlaceholderForm, SafeText,
     SecretPath, SessionKey,
     action::Action,
-    approval::{MAX_DEED_REASON_CHARS, RequestId},
+    approval::{Asked, MAX_DEED_REASON_CHARS, RequestId},
     audit::{Agent, Detail, Draft, Outcome, Target},
     grant::PermissionRef,
 };
@@ -21,7 +21,7 @@ use parking_lot::Mutex;
 
 use super::Asking;
 use crate::{
-    approvals::{UseGate as _, WantedUse, approved_by},
+    approvals::{Question, UseGate as _, WantedUse, approved_by},
     broker::Broker,
     nl::{
         approve::{deed_hash, what},
@@ -126,8 +126,7 @@ impl ActionRelease {
         let reason = SafeText::words("for ").and(action.kind().as_str()).and(": ");
         let reason = reason.as_they_wrote_in_full(&what(&action.deed));
         if reason.as_str().chars().count() > MAX_DEED_REASON_CHARS {
-            let words = "a person would have to allow it, and it is too long to be shown";
-            return Err(Error::with(Code::ApprovalRequired, SafeText::words(words)));
+            return self.allowed_for_session(path, policy).await.map(Some);
         }
         // A file that was rendered anew may have another text.
         let occasion = [&[deed_hash(action)], &self.of.kept[..]].concat().join("\n");
@@ -138,6 +137,24 @@ impl ActionRelease {
             Some(place) => place.lent(asking).await,
             None => asking.await,
         }
+    }
+
+    /// The word for the session, for what is too long to be asked about: [`Code::RuleDenied`] without one.
+    async fn allowed_for_session(
+        &self,
+        path: &SecretPath,
+        policy: ApproveOnUse,
+    ) -> Result<RequestId, Error> {
+        let asked = Asked::use_approval(String::new());
+        let question = Question { session: &self.of.session, path: Some(path), asked };
+        let allowed = match policy {
+            ApproveOnUse::Session => self.broker.requests().allowed_for_session(question).await?,
+            _ => None,
+        };
+        allowed.ok_or_else(|| {
+            let words = "a person would have to allow it, and it is too long to be shown: send a shorter one; an action may run a script";
+            Error::with(Code::RuleDenied, SafeText::words(words))
+        })
     }
 
     fn entry(&self, secret: &Entrusted, verdict: Allowed, approval: Option<&RequestId>) -> Draft {

@@ -95,7 +95,11 @@ impl NlService {
         let (id, now) = (format!("{id}.{number}"), Timestamp::now());
         match counted {
             Ok(()) => self.one(caller, parsed(action.clone()).await, &id, now).await,
-            Err(fault) => self.turned_away(caller, Unread::of(action, fault), 0, &id, now).await,
+            Err(fault) => {
+                let seen = self.flooded(caller, &fault).await;
+                let fault = seen.map_or_else(NlFault::from, |()| fault);
+                self.turned_away(caller, Unread::of(action, fault), 0, &id, now).await
+            }
         }
     }
 }
