@@ -14,7 +14,9 @@ use std::{
 use bytes::Bytes;
 use http::{Request, uri::PathAndQuery};
 use parking_lot::Mutex;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::AsyncWrite;
+
+use crate::write_through::{end_through, read_through};
 
 /// Path and query, once as they came and once escaped: an extension of its request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,15 +83,7 @@ impl<S: AsyncWrite + Unpin> Retargeted<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Retargeted<S> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        into: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_read(cx, into)
-    }
-}
+read_through!(Retargeted<S>);
 
 impl<S: AsyncWrite + Unpin> AsyncWrite for Retargeted<S> {
     fn poll_write(
@@ -115,15 +109,5 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Retargeted<S> {
         }
     }
 
-    fn is_write_vectored(&self) -> bool {
-        self.inner.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_shutdown(cx)
-    }
+    end_through!();
 }

@@ -1,4 +1,4 @@
-//! Streams that read in a way of their own and write as what they wrap does.
+//! What a stream does as the one that it wraps: streams that read, or write, in a way of their own leave the rest to it.
 
 /// Implements `AsyncWrite` for a type by its field `inner`, vectored writes included.
 macro_rules! write_through {
@@ -20,25 +20,47 @@ macro_rules! write_through {
                 std::pin::Pin::new(&mut self.inner).poll_write_vectored(cx, bytes)
             }
 
-            fn is_write_vectored(&self) -> bool {
-                self.inner.is_write_vectored()
-            }
+            $crate::write_through::end_through!();
+        }
+    };
+}
 
-            fn poll_flush(
+/// Reads of a stream that change nothing.
+macro_rules! read_through {
+    ($name:ident $(<$inner:ident>)?) => {
+        impl$(<$inner: tokio::io::AsyncRead + Unpin>)? tokio::io::AsyncRead for $name$(<$inner>)? {
+            fn poll_read(
                 mut self: std::pin::Pin<&mut Self>,
                 cx: &mut std::task::Context<'_>,
+                into: &mut tokio::io::ReadBuf<'_>,
             ) -> std::task::Poll<std::io::Result<()>> {
-                std::pin::Pin::new(&mut self.inner).poll_flush(cx)
-            }
-
-            fn poll_shutdown(
-                mut self: std::pin::Pin<&mut Self>,
-                cx: &mut std::task::Context<'_>,
-            ) -> std::task::Poll<std::io::Result<()>> {
-                std::pin::Pin::new(&mut self.inner).poll_shutdown(cx)
+                std::pin::Pin::new(&mut self.inner).poll_read(cx, into)
             }
         }
     };
 }
 
-pub(crate) use write_through;
+/// Within an `AsyncWrite`: all but the writes themselves.
+macro_rules! end_through {
+    () => {
+        fn is_write_vectored(&self) -> bool {
+            self.inner.is_write_vectored()
+        }
+
+        fn poll_flush(
+            mut self: std::pin::Pin<&mut Self>,
+            cx: &mut std::task::Context<'_>,
+        ) -> std::task::Poll<std::io::Result<()>> {
+            std::pin::Pin::new(&mut self.inner).poll_flush(cx)
+        }
+
+        fn poll_shutdown(
+            mut self: std::pin::Pin<&mut Self>,
+            cx: &mut std::task::Context<'_>,
+        ) -> std::task::Poll<std::io::Result<()>> {
+            std::pin::Pin::new(&mut self.inner).poll_shutdown(cx)
+        }
+    };
+}
+
+pub(crate) use {end_through, read_through, write_through};

@@ -7,24 +7,19 @@
 //! Toward a funnel in another process there is a Unix socket in between, which knows no resets: it is [`Handed`] its
 //! client's own.
 
-use std::{
-    io,
-    pin::Pin,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    task::{Context, Poll},
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
 };
 
 use keyless_sockets::Handed;
-use tokio::{
-    io::{AsyncRead, ReadBuf},
-    net::TcpStream,
-};
+use tokio::net::TcpStream;
 
 use super::AnyStream;
-use crate::{tls::Prefixed, write_through::write_through};
+use crate::{
+    tls::Prefixed,
+    write_through::{read_through, write_through},
+};
 
 /// What may be cut.
 pub(crate) trait Cut {
@@ -97,14 +92,5 @@ impl Drop for Severable {
     }
 }
 
-impl AsyncRead for Severable {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        into: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_read(cx, into)
-    }
-}
-
+read_through!(Severable);
 write_through!(Severable);

@@ -14,7 +14,9 @@ use std::{
 
 use h2::Reason;
 use parking_lot::Mutex;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::AsyncWrite;
+
+use crate::write_through::{end_through, read_through};
 
 use super::overdue::FRAME_HEAD;
 
@@ -131,15 +133,7 @@ impl<S> Redirected<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Redirected<S> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        into: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_read(cx, into)
-    }
-}
+read_through!(Redirected<S>);
 
 impl<S: AsyncWrite + Unpin> Redirected<S> {
     /// Writes the reset that `bytes` begin with, as it is to be said.
@@ -201,17 +195,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Redirected<S> {
         Poll::Ready(Ok(written))
     }
 
-    fn is_write_vectored(&self) -> bool {
-        self.inner.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_shutdown(cx)
-    }
+    end_through!();
 }
 
 #[cfg(test)]

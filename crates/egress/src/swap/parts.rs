@@ -10,6 +10,8 @@ use keyless_core::{Code, Error};
 use memchr::memchr_iter;
 use zeroize::Zeroizing;
 
+use crate::media_type::media_type;
+
 const NAME: &[u8] = b"content-length:";
 /// Behind the last part's delimiter.
 const CLOSE: &[u8] = b"--";
@@ -37,11 +39,11 @@ pub(super) struct Watch {
 impl Delimiter {
     /// That of a body with this head; none where it is not multipart.
     pub(super) fn of(headers: &HeaderMap) -> Option<Self> {
-        let said = headers.get(header::CONTENT_TYPE)?.as_bytes();
-        let mut parameters = said.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
-        if !parameters.next()?.to_ascii_lowercase().starts_with(b"multipart/") {
+        if !media_type(headers).starts_with(b"multipart/") {
             return None;
         }
+        let said = headers.get(header::CONTENT_TYPE)?.as_bytes();
+        let mut parameters = said.split(|byte| *byte == b';').skip(1).map(<[u8]>::trim_ascii);
         let boundary = parameters.find_map(|parameter| {
             let (name, value) = parameter.split_at_checked(b"boundary=".len())?;
             name.eq_ignore_ascii_case(b"boundary=").then_some(value)
