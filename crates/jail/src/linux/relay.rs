@@ -200,7 +200,7 @@ impl Relay<'_> {
 
     /// Whether the command is to have what is typed, if it is typed to the caller.
     fn wants_input(&self) -> bool {
-        self.was_asked || self.outer().is_typed_to() && self.outer().is_whole()
+        self.was_asked || self.outer().is_whole()
     }
 
     /// Takes the operator's terminal, or leaves it, as it is the caller's now or not.

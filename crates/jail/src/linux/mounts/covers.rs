@@ -58,23 +58,20 @@ impl Covers {
         let mut known = Canonical::default();
         let show = ground.show.iter().map(Path::new);
         let shown: BTreeSet<PathBuf> = resolved(&mut known, show).collect();
-        let Hidden { paths: hidden, links } = Hidden::find(ground, &shown, &mut known);
+        let Hidden { paths: mut hidden, links } = Hidden::find(ground, &shown, &mut known);
         let mounts = Mounts::parse(&surroundings.mounts);
+        let mut elsewhere: Vec<PathBuf> = runtime_elsewhere(&mounts).collect();
         // In a jail that sees the system's folders alone, files that are mounted there are the system's.
-        let named = if ground.read_only { &[][..] } else { &hidden };
-        let hidden_elsewhere: Vec<PathBuf> = other_names(&mounts, named).collect();
-        let ways_out = &surroundings.ways_out;
-        let out: Vec<PathBuf> =
-            ways_out.iter().cloned().chain(other_names(&mounts, ways_out)).collect();
-        let also = out.iter().map(PathBuf::as_path);
+        if !ground.read_only {
+            elsewhere.extend(other_names(&mounts, &hidden));
+        }
+        hidden.extend(resolved(&mut known, elsewhere.iter().map(PathBuf::as_path)));
+        let mut out = surroundings.ways_out.clone();
+        out.extend(other_names(&mounts, &surroundings.ways_out));
+        let out = resolved(&mut known, out.iter().map(PathBuf::as_path));
+        let blocked = out.map(|path| (path, Operation::Block as fn(_) -> _));
+        let hiding = hidden.into_iter().map(|path| (path, Operation::Hide as fn(_) -> _));
         let mut wanted = BTreeMap::new();
-        let blocked: Vec<PathBuf> = resolved(&mut known, also).collect();
-        let blocked = blocked.into_iter().map(|path| (path, Operation::Block as fn(_) -> _));
-        let runtime = runtime_elsewhere(&mounts);
-        let elsewhere: Vec<PathBuf> = hidden_elsewhere.into_iter().chain(runtime).collect();
-        let elsewhere = resolved(&mut known, elsewhere.iter().map(PathBuf::as_path));
-        let hidden = hidden.into_iter().chain(elsewhere.collect::<Vec<_>>());
-        let hiding = hidden.map(|path| (path, Operation::Hide as fn(_) -> _));
         for (path, operation) in blocked.chain(hiding) {
             match Kind::of(&path) {
                 Ok(kind) => drop(wanted.insert(path, Some(operation(kind)))),
