@@ -52,21 +52,21 @@ impl NlService {
         received: Timestamp,
     ) -> Result<Arc<Outcome>, NlFault> {
         let instance = caller.aid.instance_id.as_str();
-        let Some(before) = self.rates.tell_refusal(instance, Instant::now()) else {
-            self.flooded(caller, &fault).await?;
-            return Err(fault);
-        };
         let id = request_id(message);
-        let fault = match not_done(message, fault) {
-            Err(fault) => {
-                let refusal = Refusal::of(caller, message.kind, &message.payload, id);
-                self.on_record(refusal.after(before), fault).await
-            }
-            Ok(unread) => {
-                let told = Box::pin(self.turned_away(caller, unread, before, &id, received)).await;
-                // In the form that those have that nothing is written of.
-                told.fault.unwrap_or_else(|| Code::Internal.into())
-            }
+        let fault = match self.rates.tell_refusal(instance, Instant::now()) {
+            None => fault,
+            Some(before) => match not_done(message, fault) {
+                Err(fault) => {
+                    let refusal = Refusal::of(caller, message.kind, &message.payload, id);
+                    self.on_record(refusal.after(before), fault).await
+                }
+                Ok(unread) => {
+                    let told =
+                        Box::pin(self.turned_away(caller, unread, before, &id, received)).await;
+                    // In the form that those have that nothing is written of.
+                    told.fault.unwrap_or_else(|| Code::Internal.into())
+                }
+            },
         };
         self.flooded(caller, &fault).await?;
         Err(fault)
@@ -154,10 +154,7 @@ impl NlService {
                 self.on_record(refusal, fault).await
             }
             Err(fault) => {
-                let now = Instant::now();
-                let told = self.rates.tell_refusal(caller.aid.instance_id.as_str(), now);
-                let Some(before) = told else { return fault };
-                let fault = self.on_record(refusal.after(before), fault).await;
+                let fault = self.ungreeted(&caller.aid.instance_id, refusal, fault).await;
                 self.flooded(&caller, &fault).await.map_or_else(NlFault::from, |()| fault)
             }
         }

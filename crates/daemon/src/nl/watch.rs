@@ -39,13 +39,19 @@ impl NlService {
     /// Takes in that an agent sent too much: once a minute, whatever else of it is told then.
     pub(super) async fn flooded(&self, caller: &Caller, fault: &NlFault) -> Result<(), Error> {
         let instance = &caller.aid.instance_id;
-        // Others may have had the organization's window, and what is watched may send half as much because it is.
+        // Others may have had the organization's window.
         let is_theirs = fault.details().get("scope") == Some(&"per_agent".into());
         let slot = format!("flood of {instance}");
-        if is_theirs
-            && self.rates.tell_refusal(&slot, Instant::now()).is_some()
-            && self.detection.band(instance).await? == Band::Green
-        {
+        if is_theirs && self.rates.tell_refusal(&slot, Instant::now()).is_some() {
+            self.add_flood(caller, fault).await?;
+        }
+        Ok(())
+    }
+
+    async fn add_flood(&self, caller: &Caller, fault: &NlFault) -> Result<(), Error> {
+        let instance = &caller.aid.instance_id;
+        // What is watched may send half as much because it is.
+        if self.detection.band(instance).await? == Band::Green {
             let seen = of_fault(fault.code(), None, Timestamp::now());
             self.detection.add(instance, as_logged(&caller.aid), &seen).await?;
         }
@@ -172,7 +178,7 @@ mod tests {
     async fn flood(served: &Served, caller: &Caller) -> NlFault {
         loop {
             if let Err(fault) = served.nl.count(caller).await {
-                served.nl.flooded(caller, &fault).await.unwrap();
+                served.nl.add_flood(caller, &fault).await.unwrap();
                 return fault;
             }
         }
