@@ -122,7 +122,7 @@ impl Reloader {
 
     /// Everything, whether it has changed or not. Where rules are refused, the values that lie there are in force all the same.
     async fn read_again(&self) {
-        if !self.take_up(&Change::Hangup).await {
+        if !self.take_up(&Change::Hangup, self.read().await).await {
             let mounted = &self.sessions.mounted;
             let values = mounted.files(&mounted.catalog());
             self.renew(values.iter().map(|(_, path)| path)).await;
@@ -142,8 +142,10 @@ impl Reloader {
     async fn try_again(&self) {
         let ReloadState { rules_problem, value_problems, .. } = self.state.lock().clone();
         // Rules may name what could not be read.
-        if rules_problem.is_some() && self.read().await.is_ok() {
-            self.take_up(&Change::Files(self.rules().collect())).await;
+        if rules_problem.is_some()
+            && let Ok(read) = self.read().await
+        {
+            self.take_up(&Change::Files(self.rules().collect()), Ok(read)).await;
         }
         let mut renewed = Vec::new();
         for (path, _) in value_problems.iter().filter(|(_, problem)| is_unread(problem)) {
@@ -160,7 +162,7 @@ impl Reloader {
         let (of_values, rules): (Vec<_>, Vec<_>) =
             changed.into_iter().partition(|file| value_of(file).is_some());
         if !rules.is_empty() {
-            self.take_up(&Change::Files(rules)).await;
+            self.take_up(&Change::Files(rules), self.read().await).await;
         }
         // A secret that has left the catalog with its file is nobody's any more.
         let in_force = mounted.files(&mounted.catalog());
@@ -197,8 +199,8 @@ impl Reloader {
     }
 
     /// Whether all of it is in force now.
-    async fn take_up(&self, change: &Change) -> bool {
-        let taken_up = match self.read().await {
+    async fn take_up(&self, change: &Change, read: Result<Read, Error>) -> bool {
+        let taken_up = match read {
             Ok(read) => self.put_in_force(read).await,
             Err(error) => Err(error),
         };
