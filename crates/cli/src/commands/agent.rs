@@ -287,7 +287,8 @@ async fn change(ui: &Ui, name: &str, args: AgentChangeArgs, to: AgentState) -> R
     let log = keyless_daemon::audit_log(&vault);
     let agents = Agents::new(&vault, log.clone())?;
     // What can't be read is told before anything is changed.
-    let config = Config::load(&places.config_file())?;
+    let config = (to == AgentState::Active).then(|| Config::load(&places.config_file()));
+    let config = config.transpose()?;
     let by = (to, LifecycleAuthority::Operator);
     let instance = one(&agents, &args.agent).await?.instance_id;
     let aid = agents.change(&instance, by, &args.reason).await?;
@@ -295,7 +296,7 @@ async fn change(ui: &Ui, name: &str, args: AgentChangeArgs, to: AgentState) -> R
         Delegations::new(&vault, log.clone()).revoke_of_agent(&agents, &instance).await?;
     }
     let mut words = format!("{} is {}.\n", aid.agent_uri, aid.lifecycle);
-    if to == AgentState::Active {
+    if let Some(config) = config {
         let detection = Detection::new(&vault, log, &config.nl)?;
         let kept = match detection.band(&instance).await? {
             Band::Red => Some("does nothing"),
