@@ -39,10 +39,10 @@ pub enum FoundAs {
     Plain,
     /// Base64 and its relatives.
     Base64,
-    /// Percent escapes.
-    Percent,
     /// Hexadecimal digits.
     Hex,
+    /// Percent escapes.
+    Percent,
 }
 
 /// One place where a value stands.
@@ -73,8 +73,17 @@ pub struct Sanitizer {
 /// Patterns of one kind of view, and what each of them says.
 struct Patterns {
     set: PatternSet,
-    /// All that one text may be.
+    /// All that each text may be.
     sought: Vec<Vec<Sought>>,
+    /// The next shorter pattern that each begins with: where both stand the set tells of the longer one alone.
+    shorter: Vec<Option<Beginning>>,
+}
+
+/// A pattern that a longer one begins with.
+#[derive(Clone, Copy)]
+struct Beginning {
+    index: usize,
+    length: usize,
 }
 
 /// Where the views of one segment stand, and then those of the next; and what was found in them.
@@ -351,8 +360,8 @@ fn search(view: &View<'_>, patterns: &Patterns, label: Option<FoundAs>, found: &
     while let Some((range, id)) = patterns.set.find(bytes, at) {
         // Another may begin within it.
         at = range.start + 1;
-        for sought in &patterns.sought[id.index()] {
-            let Some(range) = sought.stretched(bytes, range.clone()) else { continue };
+        for (sought, range) in patterns.sought_at(range, id.index()) {
+            let Some(range) = sought.stretched(bytes, range) else { continue };
             let form = label.unwrap_or(sought.form);
             found.push(Finding { range: view.original(range), value: sought.value, form });
         }
@@ -396,7 +405,29 @@ impl Patterns {
                 }
             }
         }
-        Self { set: PatternSet::new(texts.iter().map(|text| text.as_slice())), sought }
+        // In this order what a text begins with stands before it, and what does not begin it is between them.
+        let mut beginnings: Vec<usize> = Vec::new();
+        let shorter = texts.iter().enumerate().map(|(index, text)| {
+            while beginnings.pop_if(|last| !text.starts_with(&texts[*last])).is_some() {}
+            let shorter = beginnings.last().copied();
+            beginnings.push(index);
+            shorter.map(|index| Beginning { index, length: texts[index].len() })
+        });
+        let shorter = shorter.collect();
+        Self { set: PatternSet::new(texts.iter().map(|text| text.as_slice())), sought, shorter }
+    }
+
+    /// What stands where a pattern was found: it, and those that it begins with.
+    fn sought_at(
+        &self,
+        found: Range<usize>,
+        index: usize,
+    ) -> impl Iterator<Item = (&Sought, Range<usize>)> {
+        let longest = Beginning { index, length: found.len() };
+        iter::successors(Some(longest), |one| self.shorter[one.index]).flat_map(move |one| {
+            let range = found.start..found.start + one.length;
+            self.sought[one.index].iter().map(move |sought| (sought, range.clone()))
+        })
     }
 }
 
@@ -417,7 +448,10 @@ fn texts(forms: &[(Form, usize)]) -> impl Iterator<Item = &[u8]> {
 
 /// The findings without overlap; where several meet, the longest gives its name.
 fn merged(mut found: Vec<Finding>) -> Vec<Finding> {
-    found.sort_by_key(|finding| (finding.range.start, std::cmp::Reverse(finding.range.end)));
+    // Of those of one range the one that takes the least undoing gives the name, whichever view was looked at first.
+    found.sort_by_key(|finding| {
+        (finding.range.start, std::cmp::Reverse(finding.range.end), finding.form, finding.value)
+    });
     let mut all: Vec<Finding> = Vec::with_capacity(found.len());
     let mut widest = 0;
     for finding in found {

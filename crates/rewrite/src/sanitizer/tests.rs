@@ -508,6 +508,22 @@ fn a_whole_value_in_what_goes_on_from_a_part_is_found() {
     assert_eq!(without(value, text), b"<\x01>");
 }
 
+#[test]
+fn a_value_is_found_where_a_piece_of_a_longer_one_begins_with_it() {
+    let (before, after) =
+        ("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMN", "0123456789OPQRSTUVWXYZzyxwvu");
+    for at in 0..before.len() {
+        let longer = [&before[..at], "+:+:+", after].concat();
+        let sanitizer = Sanitizer::new([longer.as_bytes(), b"+:+:+"]);
+        for more in 0..after.len() {
+            // Too little of the longer one to count as it.
+            let text = format!("<+:+:+{}>", &after[..more]);
+            let left = redact(text.as_bytes(), &sanitizer.find(text.as_bytes()), |_| "*".into());
+            assert!(!holds(&left, b"+:+:+"), "{longer}: {text}");
+        }
+    }
+}
+
 /// What of it overlaps the one before is as much of the value.
 #[test]
 fn a_value_that_ends_as_it_begins_is_found_over_itself() {
