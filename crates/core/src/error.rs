@@ -544,6 +544,10 @@ codes! {
     ProviderNotConfigured = "provider_not_configured", "NL-E306", 400, Refused, Operator, false,
         "use a provider that docs/actions.md names",
         "The provider is not set up.";
+    /// A provider or a pattern that the token catalog does not have.
+    ProviderUnknown = "provider_unknown", "NL-E800", 404, NotFound, Operator, false,
+        "see what the catalog has: keyless catalog list",
+        "The catalog has no such provider or pattern.";
     /// Proxy-Authorization is missing, wrong or expired.
     ProxyAuthRequired = "proxy_auth_required", "NL-E100", 407, Refused, Agent, false,
         "use the proxy URL of this session",

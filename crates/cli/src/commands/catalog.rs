@@ -89,7 +89,7 @@ fn show(ui: &Ui, providers: &Providers, args: &CatalogShowArgs) -> Result<ExitCo
     let Some((provider, variants)) = found else {
         warn_of_faults(ui, providers);
         let words = SafeText::words("neither a provider nor a pattern: ").as_they_wrote(&args.id);
-        return Err(Error::with(Code::Usage, words.and("; see keyless catalog list")));
+        return Err(Error::with(Code::ProviderUnknown, words));
     };
     let mut words = String::new();
     for variant in &variants {

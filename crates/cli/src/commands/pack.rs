@@ -178,7 +178,7 @@ impl Call<'_> {
             PackCommand::Completions(_) if self.ui.is_json() => {
                 let message = "completions prints a script, which --json is none of";
                 let error = PackError::new(keyless_pack::Code::Unexpected, message);
-                Err(error.hint("leave --json away"))
+                Err(error.hint("run it without that option"))
             }
             PackCommand::Completions(shell) => {
                 let mut command = AgentpackCli::command();
@@ -314,7 +314,7 @@ impl Call<'_> {
         let unable = |words: String| PackError::new(keyless_pack::Code::Unexpected, words);
         if self.ui.is_json() {
             let fault = unable("mcp serve speaks the protocol, which --json is none of".to_owned());
-            return Err(fault.hint("leave --json away"));
+            return Err(fault.hint("run it without that option"));
         }
         let runtime = runtime()?;
         let served = runtime.block_on(tools::serve(self.request.clone()));

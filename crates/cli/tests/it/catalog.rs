@@ -17,7 +17,7 @@ fn it_lists_shows_and_checks() {
     assert!(text.contains("github-fine-grained-pat  GITHUB_TOKEN  api.github.com"), "{text}");
     let text = world.keyless(&["catalog", "show", "npm-token"]).run().ok();
     assert!(text.contains("goes to:   registry.npmjs.org"), "{text}");
-    world.keyless(&["catalog", "show", "no-such-thing"]).run().exits(2);
+    world.keyless(&["catalog", "show", "no-such-thing"]).run().exits(3);
     world.keyless(&["catalog", "validate"]).run().ok();
 }
 
@@ -69,7 +69,7 @@ fn the_operators_patterns_stand_beside_the_catalog() {
         )
     };
     world.home.write("work/.keyless/patterns.d/corp.toml", pattern("corp-key")).unwrap();
-    world.keyless(&["catalog", "show", "corp-key"]).run().exits(2);
+    world.keyless(&["catalog", "show", "corp-key"]).run().exits(3);
     world.home.write("keyless/patterns.d/corp.toml", pattern("corp-key")).unwrap();
     world.home.write("keyless/patterns.d/broken.toml", "[[pattern\n").unwrap();
     world.home.write("keyless/patterns.d/npm.toml", pattern("npm-token")).unwrap();

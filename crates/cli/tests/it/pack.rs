@@ -182,6 +182,8 @@ fn people_get_words_and_a_next_step() {
     );
     let text = world.keyless(&["pack", "diff"]).run().exits(0).text();
     assert!(text.contains("+Be kind."), "{text}");
+    let errors = world.keyless(&["pack", "mcp", "serve", "--json"]).run().exits(1).errors();
+    assert!(errors.contains("next:  run it without that option"), "{errors}");
     fs::remove_file(world.home.home().join(".agentpack/repo/agentpack.yaml")).unwrap();
     let seen = world.keyless(&["pack", "plan"]).run();
     let errors = seen.exits(1).errors();
