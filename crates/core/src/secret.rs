@@ -8,8 +8,7 @@
 mod occurrence;
 mod sys;
 
-use std::hint::black_box;
-
+use subtle::ConstantTimeEq as _;
 use zeroize::Zeroize;
 
 use crate::{Code, Error, Permit, Placeholder, SafeText, SecretPath, Uptime};
@@ -117,9 +116,7 @@ impl SecretValue {
     /// Whether the value is `bytes`, which the operator who asks holds already. How long that takes does not tell where they
     /// differ.
     pub fn is(&self, bytes: &[u8]) -> bool {
-        let pairs = self.bytes.iter().zip(bytes);
-        let differing = pairs.fold(0, |seen, (ours, theirs)| black_box(seen | (ours ^ theirs)));
-        self.bytes.len() == bytes.len() && differing == 0
+        self.bytes.ct_eq(bytes).into()
     }
 
     /// Whether both are the same value. Tells nothing else of either.
