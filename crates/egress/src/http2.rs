@@ -5,6 +5,7 @@
 
 mod alive;
 mod client;
+mod frame_heads;
 mod incoming;
 mod keep;
 mod overdue;

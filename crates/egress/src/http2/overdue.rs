@@ -17,11 +17,13 @@ use tokio::{
     time::{Instant, Sleep, sleep},
 };
 
-use super::unfit::Unseen;
+use super::{
+    frame_heads::{FRAME_HEAD, FrameHeads, Step},
+    unfit::Unseen,
+};
 use crate::{Limits, write_through::write_through};
 
 const PREFACE: usize = 24;
-pub(super) const FRAME_HEAD: usize = 9;
 const HEADERS: u8 = 1;
 const CONTINUATION: u8 = 9;
 const END_HEADERS: u8 = 4;
@@ -54,13 +56,9 @@ pub(super) enum Late {
     Request,
 }
 
-/// Follows frames by their heads, whatever pieces they come in.
+/// The heads and trailer blocks of a stream of frames.
 struct Frames {
-    /// Of the next frame's head.
-    head: [u8; FRAME_HEAD],
-    have: usize,
-    /// What is left of the current frame's payload.
-    left: usize,
+    heads: FrameHeads,
     /// A header block is open.
     is_open: bool,
     /// It ends with the current frame.
@@ -71,35 +69,17 @@ struct Frames {
 
 impl Frames {
     fn new() -> Self {
-        Self {
-            head: [0; FRAME_HEAD],
-            have: 0,
-            left: PREFACE,
-            is_open: false,
-            ends: false,
-            begun: Vec::new(),
-        }
+        Self { heads: FrameHeads::after(PREFACE), is_open: false, ends: false, begun: Vec::new() }
     }
 
     /// Takes up some bytes; whether they went beyond the head that was open before them.
     fn feed(&mut self, mut bytes: &[u8]) -> bool {
         let mut passed = !self.is_under_way();
-        while !bytes.is_empty() {
-            if self.left > 0 {
-                let skipped = self.left.min(bytes.len());
-                bytes = &bytes[skipped..];
-                self.left -= skipped;
-            } else {
-                let taken = (FRAME_HEAD - self.have).min(bytes.len());
-                self.head[self.have..self.have + taken].copy_from_slice(&bytes[..taken]);
-                bytes = &bytes[taken..];
-                self.have += taken;
-                if self.have < FRAME_HEAD {
-                    break;
-                }
-                self.begin_frame();
+        while let Some(step) = self.heads.step(&mut bytes) {
+            if let Step::Head(head) = step {
+                self.begin_frame(head);
             }
-            if self.left == 0 && self.ends {
+            if self.heads.of_payload() == 0 && self.ends {
                 (self.is_open, self.ends) = (false, false);
             }
             passed |= !self.is_under_way();
@@ -107,10 +87,7 @@ impl Frames {
         passed
     }
 
-    fn begin_frame(&mut self) {
-        let [a, b, c, kind, flags, stream @ ..] = self.head;
-        self.have = 0;
-        self.left = usize::from(a) << 16 | usize::from(b) << 8 | usize::from(c);
+    fn begin_frame(&mut self, [_, _, _, kind, flags, stream @ ..]: [u8; FRAME_HEAD]) {
         if kind == HEADERS {
             self.begun.push(u32::from_be_bytes(stream) & !(1 << 31));
         }
@@ -121,7 +98,7 @@ impl Frames {
 
     /// Of a frame that has not told its kind it may be the kind.
     fn is_under_way(&self) -> bool {
-        self.is_open || self.have > 0
+        self.is_open || self.heads.of_head() > 0
     }
 }
 

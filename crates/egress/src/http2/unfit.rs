@@ -18,7 +18,7 @@ use tokio::io::AsyncWrite;
 
 use crate::write_through::{end_through, read_through};
 
-use super::overdue::FRAME_HEAD;
+use super::frame_heads::{FRAME_HEAD, FrameHeads, payload_length};
 
 const RST_STREAM: u8 = 3;
 const RESET: usize = FRAME_HEAD + 4;
@@ -38,17 +38,9 @@ struct Streams {
 pub(super) struct Redirected<S> {
     inner: S,
     unseen: Unseen,
-    frames: Frames,
+    frames: FrameHeads,
     /// A reset on its way out, and how much of it has left.
     reset: Option<([u8; RESET], usize)>,
-}
-
-/// Follows the frames that go out by their heads.
-#[derive(Default)]
-struct Frames {
-    head: [u8; FRAME_HEAD],
-    have: usize,
-    left: usize,
 }
 
 impl Unseen {
@@ -89,47 +81,24 @@ impl Unseen {
     }
 }
 
-impl Frames {
-    /// How much of `bytes` may leave before somebody looks again: up to the first whole reset, or a head's end.
-    fn until_reset(&self, bytes: &[u8]) -> usize {
-        if self.have > 0 {
-            return bytes.len().min(FRAME_HEAD - self.have);
-        }
-        let mut at = self.left;
-        while let Some(head) = bytes.get(at..at + FRAME_HEAD) {
-            if head[3] == RST_STREAM {
-                return if bytes.len() >= at + RESET { at } else { bytes.len() };
-            }
-            at += FRAME_HEAD + payload(head);
-        }
-        bytes.len()
+/// How much of `bytes` may leave before somebody looks again: up to the first whole reset, or a head's end.
+fn until_reset(frames: &FrameHeads, bytes: &[u8]) -> usize {
+    if frames.of_head() > 0 {
+        return bytes.len().min(FRAME_HEAD - frames.of_head());
     }
-
-    /// These bytes have left.
-    fn pass(&mut self, mut bytes: &[u8]) {
-        while !bytes.is_empty() {
-            if self.left > 0 {
-                let passed = self.left.min(bytes.len());
-                (bytes, self.left) = (&bytes[passed..], self.left - passed);
-                continue;
-            }
-            let taken = (FRAME_HEAD - self.have).min(bytes.len());
-            self.head[self.have..self.have + taken].copy_from_slice(&bytes[..taken]);
-            (bytes, self.have) = (&bytes[taken..], self.have + taken);
-            if self.have == FRAME_HEAD {
-                (self.have, self.left) = (0, payload(&self.head));
-            }
+    let mut at = frames.of_payload();
+    while let Some(head) = bytes.get(at..at + FRAME_HEAD) {
+        if head[3] == RST_STREAM {
+            return if bytes.len() >= at + RESET { at } else { bytes.len() };
         }
+        at += FRAME_HEAD + payload_length(head);
     }
-}
-
-fn payload(head: &[u8]) -> usize {
-    usize::from(head[0]) << 16 | usize::from(head[1]) << 8 | usize::from(head[2])
+    bytes.len()
 }
 
 impl<S> Redirected<S> {
     pub(super) fn new(inner: S, unseen: Unseen) -> Self {
-        Self { inner, unseen, frames: Frames::default(), reset: None }
+        Self { inner, unseen, frames: FrameHeads::default(), reset: None }
     }
 }
 
@@ -153,7 +122,7 @@ impl<S: AsyncWrite + Unpin> Redirected<S> {
         if sent + passed < RESET {
             self.reset = Some((reset, sent + passed));
         }
-        self.frames.pass(&left[..passed]);
+        self.frames.skip(&left[..passed]);
         written
     }
 }
@@ -165,12 +134,12 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Redirected<S> {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let this = &mut *self;
-        let until = this.frames.until_reset(bytes);
+        let until = until_reset(&this.frames, bytes);
         if this.reset.is_some() || (until == 0 && !bytes.is_empty()) {
             return this.poll_reset(cx, bytes);
         }
         let written = ready!(Pin::new(&mut this.inner).poll_write(cx, &bytes[..until]))?;
-        this.frames.pass(&bytes[..written]);
+        this.frames.skip(&bytes[..written]);
         Poll::Ready(Ok(written))
     }
 
@@ -189,7 +158,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Redirected<S> {
         let mut left = written;
         for slice in slices {
             let passed = left.min(slice.len());
-            this.frames.pass(&slice[..passed]);
+            this.frames.skip(&slice[..passed]);
             left -= passed;
         }
         Poll::Ready(Ok(written))
