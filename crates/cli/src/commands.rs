@@ -439,13 +439,25 @@ fn read_text(file: &Path) -> Result<String, Error> {
     }
 }
 
-/// Writes what opens the store into such a file, which no agent gets to see from then on.
-fn write_opener(places: &Places, file: &Path, text: &str) -> Result<(), Error> {
+/// Writes what opens the store into such a file, which no agent gets to see that begins from then on.
+fn write_opener(ui: &Ui, places: &Places, file: &Path, text: &str) -> Result<(), Error> {
     // What is there already is somebody's, and goes on being seen.
     check_private(Some(file))?;
+    warn_of_open_runs(ui, file);
     remember_passphrase_file(places, file);
     let line = Zeroizing::new(format!("{text}\n"));
     write_private(file, line.as_bytes())
+}
+
+/// What was made before it began a command in a jail does not see; of what is made now it may have a copy.
+fn warn_of_open_runs(ui: &Ui, place: &Path) {
+    if keyless_daemon::open_runs_see(place) {
+        ui.warn(format!(
+            "a command of keyless run is open on this account, began before {} was there, and may read it: end that first, \
+             or have this where Keyless keeps its own",
+            place.display()
+        ));
+    }
 }
 
 /// Whether [`write_private`] will find a place, before what it is to write is made: nobody sees that twice.

@@ -4,8 +4,9 @@
 //! in a list below `HOME` that neither `KEYLESS_HOME` nor an XDG variable moves. A folder that is gone is skipped.
 
 use std::{
-    fs, io,
-    path::{Path, PathBuf},
+    fs::{self, File, TryLockError},
+    io,
+    path::{self, Path, PathBuf},
 };
 
 use crate::{
@@ -17,6 +18,8 @@ use crate::{
 
 /// Below a home directory: the list, in a folder that is hidden as the default home's own.
 const LIST: &str = ".local/state/keyless/homes";
+/// Beside the list, the file that each open run has a lock of.
+const RUNS: &str = "runs";
 
 /// The folders of this home and of every other that is known, with what their settings and their use name: files with
 /// credentials, and those that opened their stores. Blocks.
@@ -54,14 +57,42 @@ fn add_to(list: &Path, new: Vec<PathBuf>) -> io::Result<()> {
     write_paths(list, &all)
 }
 
-/// Makes the folders that settings are read from, where they are not there yet: what is not there can't be hidden, and a
-/// command in a jail would make it, settings and all.
-pub fn make_room_for_settings(places: &Places) {
-    let usual = account_homes().into_iter().take(1).map(|home| home.join(".config/keyless"));
-    for folder in places.all().into_iter().chain(usual) {
+/// Makes the folders of this home and of the usual ones, where they are not there yet: what is not there can't be hidden. A
+/// command in a jail would make them, settings and all, or read a store that is made there while it runs.
+pub fn make_room(places: &Places) {
+    for folder in places.all().into_iter().chain(Places::usual()) {
         // Where we can't, neither can the command.
         let _ = create_private(&folder);
     }
+}
+
+/// Says that a command in a jail is open, until this is dropped or the process ends.
+#[derive(Debug)]
+pub struct OpenRun {
+    _lock: File,
+}
+
+/// Notes that a command in a jail begins, for [`open_runs_see`]. What can't be noted is no reason to refuse work.
+pub fn note_open_run() -> Option<OpenRun> {
+    let lock = File::create(runs_file()?).ok()?;
+    lock.lock_shared().ok()?;
+    Some(OpenRun { _lock: lock })
+}
+
+/// Whether commands in jails are open on this account that see what is made at `place` now: a jail hides what was known when
+/// it began.
+pub fn open_runs_see(place: &Path) -> bool {
+    let place = path::absolute(place).unwrap_or_else(|_| place.to_owned());
+    let is_hidden = || Places::usual().into_iter().chain(noted()).any(|it| place.starts_with(it));
+    let are_open = || {
+        let lock = File::open(runs_file()?).ok()?;
+        Some(matches!(lock.try_lock(), Err(TryLockError::WouldBlock)))
+    };
+    !is_hidden() && are_open().unwrap_or(false)
+}
+
+fn runs_file() -> Option<PathBuf> {
+    lists().into_iter().next().map(|list| list.with_file_name(RUNS))
 }
 
 /// The home directory of the environment, then the account's, if that is another.

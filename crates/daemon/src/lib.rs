@@ -131,7 +131,7 @@ pub use crate::{
     fleet::{CaFiles, Fleet, FleetListen, FleetSpec, ReloadState, fleet_placeholders, start_fleet},
     forward::{Forward, ForwardListen, ForwardSpec, start_forward},
     hardening::{die_by_signal, harden, harden_afresh, refuse_traced, settle_signals},
-    homes::{files_of_all_homes, make_room_for_settings, note_home},
+    homes::{OpenRun, files_of_all_homes, make_room, note_home, note_open_run, open_runs_see},
     http_credential::http_credential,
     inventory::{asked_at_least, asked_in_project, declared_variables, project_inventory},
     liveness::{Checked, LivenessConfig, LivenessVerdict},

@@ -93,7 +93,7 @@ async fn register(ui: &Ui, args: AgentRegisterArgs) -> Result<(), Error> {
     let agents = Agents::new(&vault, keyless_daemon::audit_log(&vault))?;
     let (aid, credential) = agents.register(registration, Registrar::Operator).await?;
     let instance = &aid.instance_id;
-    let (shown, kept) = handed_out(&places, &credential, args.credential_file.as_deref())?;
+    let (shown, kept) = handed_out(ui, &places, &credential, args.credential_file.as_deref())?;
     let grants = list_grants(vault.store()).await?;
     let is_granted = grants.iter().any(|shown| {
         shown.state == GrantState::Active
@@ -126,7 +126,7 @@ async fn rotate(ui: &Ui, args: &AgentRotateArgs) -> Result<(), Error> {
     let places = Places::from_environment()?;
     let instance = one(&agents, &args.agent).await?.instance_id;
     let (aid, credential) = agents.rotate(&instance, None, &args.reason).await?;
-    let (shown, kept) = handed_out(&places, &credential, args.credential_file.as_deref())?;
+    let (shown, kept) = handed_out(ui, &places, &credential, args.credential_file.as_deref())?;
     let words = format!(
         "{} has a new credential; the old one is refused from now on.\n\
          Instance:   {instance}\nCredential: {}\n",
@@ -138,6 +138,7 @@ async fn rotate(ui: &Ui, args: &AgentRotateArgs) -> Result<(), Error> {
 
 /// A credential on its only way out: what is shown of it as data, and in words.
 fn handed_out(
+    ui: &Ui,
     places: &Places,
     credential: &Zeroizing<String>,
     file: Option<&Path>,
@@ -147,7 +148,7 @@ fn handed_out(
         return Ok((credential.clone(), Zeroizing::new(words)));
     };
     // An agent in a jail would act as this one.
-    write_opener(places, file, credential)?;
+    write_opener(ui, places, file, credential)?;
     Ok((Zeroizing::default(), Zeroizing::new(format!("in {}", file.display()))))
 }
 

@@ -14,7 +14,7 @@ use keyless_daemon::{
 use serde_json::json;
 use zeroize::Zeroizing;
 
-use super::{check_private, write_opener};
+use super::{check_private, warn_of_open_runs, write_opener};
 use crate::{
     args::InitArgs,
     prompt,
@@ -28,6 +28,7 @@ const NEXT: &str = "Next: keyless secret add team/github/token --to api.github.c
 pub(super) async fn run(ui: &Ui, args: InitArgs) -> Result<ExitCode, Error> {
     let places = Places::from_environment()?;
     keyless_daemon::refuse_existing_store(&places).await?;
+    warn_of_open_runs(ui, &places.store_file());
     let is_attended =
         !ui.is_json() && io::stdout().is_terminal() && prompt::need_terminal(OTHER_WAY).is_ok();
     check_private(args.recovery_file.as_deref())?;
@@ -43,7 +44,7 @@ pub(super) async fn run(ui: &Ui, args: InitArgs) -> Result<ExitCode, Error> {
     let words = phrase.expose_to_operator();
     let store_path = keyless_daemon::store_place(&places)?.to_string();
     if let Some(file) = args.recovery_file.as_ref().or(own_file.as_ref()) {
-        write_opener(&places, file, &words)?;
+        write_opener(ui, &places, file, &words)?;
         let place = file.display();
         let next = if own_file.is_some() {
             format!(

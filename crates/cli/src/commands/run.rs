@@ -67,7 +67,8 @@ pub(super) async fn run(ui: &Ui, args: RunArgs) -> Result<ExitCode, Error> {
     }
     let config = Config::load(&places.config_file())?;
     keyless_daemon::note_home(&places);
-    keyless_daemon::make_room_for_settings(&places);
+    keyless_daemon::make_room(&places);
+    let _open = (isolation == Isolation::Jail).then(keyless_daemon::note_open_run);
     let mut own = own_paths(&places, &args.factor, &config);
     own.extend(home.iter().map(|home| home.path().to_owned()));
     let asks = config.pack.approve_apply != ApproveApply::Never;

@@ -94,6 +94,36 @@ fn a_home_of_xdgs_variables_is_hidden_from_the_default_one() {
     }
 }
 
+/// A home and a phrase that are made while a command runs: it sees nothing of where a home is without variables, and of
+/// others whoever makes them is told.
+#[test]
+fn a_home_that_is_made_meanwhile_is_hidden_where_homes_are_by_themselves() {
+    let world = World::with_store();
+    world.home.write("work/pass", "a passphrase of another home").unwrap();
+    let usual = world.home.home().join(".local/share/keyless");
+    let script = format!(
+        "mkdir -p {0}; echo x >{0}/store.db && echo planted; echo began; read line; cat {0}/*; echo over",
+        usual.display()
+    );
+    let mut run = world.keyless(&["run", "--no-secrets", "--", "sh", "-c", &script]).start();
+    assert_eq!(run.line(), "began");
+    let made = default_home(&world, &["init"]).run();
+    made.ok();
+    assert!(!made.errors().contains("keyless run is open"), "{}", made.errors());
+    let elsewhere = world.home.work().join("elsewhere");
+    let seen = "and may read it: end that first";
+    assert!(home_at(&world, &elsewhere, &["init"]).run().errors().contains(seen));
+    let phrase = world.home.work().join("later");
+    let phrase = phrase.to_str().unwrap();
+    let change = ["vault", "envelope", "change", "recovery", "--output", phrase];
+    assert!(world.keyless(&change).run().errors().contains(seen));
+    run.say("go on");
+    assert_eq!(run.line(), "over");
+    run.wait();
+    fs::remove_file(phrase).unwrap();
+    assert!(!world.keyless(&change).run().errors().contains(seen));
+}
+
 /// One home of the account that is damaged, or made so, takes no other one along: its settings have no end, or are waited for.
 #[test]
 fn a_home_whose_settings_are_no_files_holds_nobody_up() {

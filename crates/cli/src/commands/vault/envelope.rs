@@ -197,7 +197,7 @@ impl Shown<'_> {
     ) -> Result<(), Error> {
         if let Some(path) = &args.output {
             data["file"] = json!(path.to_string_lossy());
-            return write_opener(&Places::from_environment()?, path, self.text);
+            return write_opener(ui, &Places::from_environment()?, path, self.text);
         }
         if ui.is_json() {
             data[self.field] = json!(self.text);
