@@ -89,7 +89,10 @@ fn refuse_missing_now(file: &Path, made: Made) -> Result<(), StoreError> {
         Ok(found) if !found.is_file() => Err(StoreError::Foreign),
         Ok(found) if found.len() < 2 && made == Made::Before => Err(StoreError::Emptied),
         Ok(found) => keep_private(file, &found),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(StoreError::Missing),
+        // A link that leads nowhere: its store may be on a disk that is not there now.
+        Err(error) if error.kind() == io::ErrorKind::NotFound && !file.is_symlink() => {
+            Err(StoreError::Missing)
+        }
         Err(error) => Err(StoreError::File(error)),
     }
 }

@@ -3,7 +3,7 @@
 use std::{
     fs::{self, OpenOptions, Permissions},
     io::{Seek, SeekFrom, Write},
-    os::unix::fs::PermissionsExt,
+    os::unix::fs::{PermissionsExt, symlink},
     path::PathBuf,
 };
 
@@ -51,6 +51,12 @@ async fn what_is_not_a_store_is_told_apart() {
     fs::remove_file(&file).unwrap();
     fs::create_dir(&file).unwrap();
     assert!(matches!(Store::open(&file).await, Err(StoreError::Foreign)));
+    fs::remove_dir(&file).unwrap();
+    // To `init` it would be no store, and no place for one.
+    symlink(folder.path().join("not mounted"), &file).unwrap();
+    for opened in [Store::open(&file).await, Store::create_or_open(file.as_path()).await] {
+        assert!(matches!(opened, Err(StoreError::File(_))), "{:?}", opened.err());
+    }
 }
 
 #[tokio::test]
