@@ -27,6 +27,16 @@ pub(crate) struct Captured {
     pub(crate) destination: Destination,
     /// What the log says.
     pub(crate) words: String,
+    pub(crate) taken: Taken,
+}
+
+/// The machine's connections, until this is dropped: another init may go on, and start this again.
+pub(crate) struct Taken;
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        keyless_jail::take_back_everything();
+    }
 }
 
 /// Where an accepted connection was going.
@@ -54,6 +64,7 @@ fn redirect() -> io::Result<Captured> {
         sockets: Sockets { tcp: vec![tcp], dns_udp, dns_tcp },
         destination: Box::new(|stream| keyless_jail::original_destination(&stream.as_fd())),
         words: "capture: nf_tables, every port of every name".to_owned(),
+        taken: Taken,
     })
 }
 
@@ -71,6 +82,7 @@ fn tun() -> io::Result<Captured> {
             destination.map(Into::into).ok_or_else(|| io::ErrorKind::NotFound.into())
         }),
         words: "capture: a TUN device, every port of every name".to_owned(),
+        taken: Taken,
     })
 }
 
@@ -90,6 +102,7 @@ fn ports(ports: &[u16]) -> Result<Captured, Fault> {
         },
         destination: Box::new(TcpStream::local_addr),
         words: format!("capture: the ports {} of every name", numbers.join(" ")),
+        taken: Taken,
     })
 }
 

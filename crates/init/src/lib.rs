@@ -27,7 +27,7 @@ use std::{ffi::OsString, fmt, io, process::ExitCode, sync::Arc};
 
 use keyless_guest::{DEFAULT_CONNECTION_LIMIT, Funnel, PreambleCarrier};
 
-use self::harness::Ended;
+use self::{capture::Captured, harness::Ended, machine::Resolver};
 /// Reads flags, environment and file; for the binary, and a fuzz target.
 pub use settings::{
     Capture, OnExit, Settings, SettingsError, USAGE, read_file as read_settings_file,
@@ -71,15 +71,16 @@ pub fn main() -> ExitCode {
 
 /// Sets everything up, and serves until the command has ended.
 fn serve(settings: &Settings) -> Result<Ended, Fault> {
-    machine::write_resolv_conf(settings)?;
     let variables = environment::prepare(settings)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(Fault::step("the runtime"))?;
     runtime.block_on(async {
-        let captured = capture::set_up(settings)?;
-        log(format_args!("{}; way out: {}", captured.words, settings.way_out));
+        let Captured { sockets, destination, words, taken: _taken } = capture::set_up(settings)?;
+        // Before the command, and when all else is ready: what fails leaves the machine its resolver.
+        let _resolver = Resolver::name(settings)?;
+        log(format_args!("{}; way out: {}", words, settings.way_out));
         let carrier = Arc::new(PreambleCarrier::new(settings.way_out.clone()));
-        let funnel = Funnel::new(captured.sockets, captured.destination, carrier)
+        let funnel = Funnel::new(sockets, destination, carrier)
             .map_err(Fault::step("the funnel's sockets"))?
             .with_connection_limit(harness::room_for_connections(DEFAULT_CONNECTION_LIMIT));
         tokio::select! {

@@ -1,6 +1,10 @@
 //! What the first process of a machine has to do, and what every guest needs of its machine.
 
-use std::{fs, io, path::Path};
+use std::{
+    fs, io,
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+};
 
 use rustix::{
     mount::{MountFlags, mount},
@@ -20,6 +24,8 @@ const FILE_SYSTEMS: &[(&str, &str, &str, &str)] = &[
     ("devpts", "/dev/pts", "/dev/pts/ptmx", "mode=0620,ptmxmode=0666"),
     ("tmpfs", "/run", "/run/keyless", "mode=0755"),
 ];
+
+const RESOLV_CONF: &str = "# keyless-guest answers every name\nnameserver 127.0.0.1\n";
 
 /// Whether this process is the machine's first.
 pub(crate) fn is_first_process() -> bool {
@@ -49,20 +55,65 @@ pub(crate) fn mount_kernel_file_systems() {
     let _ = fs::create_dir_all("/run/keyless");
 }
 
-/// Names the funnel's DNS as the only resolver.
-pub(crate) fn write_resolv_conf(settings: &Settings) -> Result<(), Fault> {
-    let Some(path) = &settings.resolv_conf else { return Ok(()) };
-    let write = || -> io::Result<()> {
-        // Often a link to a file of a service that is not here.
-        if fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink()) {
-            fs::remove_file(path)?;
+/// The funnel's DNS as the only resolver, until this is dropped.
+pub(crate) struct Resolver<'a> {
+    file: Option<&'a Path>,
+    before: Before,
+}
+
+/// What stood in the resolver's place.
+enum Before {
+    Nothing,
+    File(Vec<u8>),
+    Link(PathBuf),
+}
+
+impl<'a> Resolver<'a> {
+    /// Names it, once it answers.
+    pub(crate) fn name(settings: &'a Settings) -> Result<Self, Fault> {
+        let Some(file) = settings.resolv_conf.as_deref() else {
+            return Ok(Self { file: None, before: Before::Nothing });
+        };
+        let write = || -> io::Result<Before> {
+            let before = match fs::read_link(file) {
+                // Often to a file of a service that is not here.
+                Ok(target) => {
+                    fs::remove_file(file)?;
+                    Before::Link(target)
+                }
+                Err(_) => fs::read(file).map_or(Before::Nothing, Before::File),
+            };
+            if let Some(folder) = file.parent() {
+                fs::create_dir_all(folder)?;
+            }
+            fs::write(file, RESOLV_CONF)?;
+            Ok(before)
+        };
+        let before = write().map_err(Fault::step(file.display().to_string()))?;
+        Ok(Self { file: Some(file), before })
+    }
+
+    fn put_back(&self, file: &Path) -> io::Result<()> {
+        match &self.before {
+            // What a start that was killed has left is no resolver either.
+            Before::File(text) if text != RESOLV_CONF.as_bytes() => fs::write(file, text),
+            Before::File(_) => Ok(()),
+            Before::Nothing => fs::remove_file(file),
+            Before::Link(target) => {
+                fs::remove_file(file)?;
+                symlink(target, file)
+            }
         }
-        if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder)?;
+    }
+}
+
+impl Drop for Resolver<'_> {
+    fn drop(&mut self) {
+        let Some(file) = self.file.filter(|_| !is_first_process()) else { return };
+        if let Err(error) = self.put_back(file) {
+            log(format_args!("{} is not as it was: {error}", file.display()));
         }
-        fs::write(path, "# keyless-guest answers every name\nnameserver 127.0.0.1\n")
-    };
-    write().map_err(Fault::step(path.display().to_string()))
+    }
 }
 
 /// Ends the machine.

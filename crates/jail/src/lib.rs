@@ -48,7 +48,7 @@ pub use hidden::{default_hidden, own_logins};
 #[cfg(target_os = "linux")]
 pub use linux::{
     DNS_PORT, EverythingDevice, FUNNEL_PORT, make_everything_local, redirect_everything,
-    route_everything_to_device, trust_on_this_machine,
+    route_everything_to_device, take_back_everything, trust_on_this_machine,
 };
 /// What comes of it.
 pub use outcome::{Exit, FunnelSockets, JailError, Jailed, Streams};

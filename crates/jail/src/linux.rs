@@ -37,6 +37,7 @@ pub use mounts::area::is_inside;
 pub use network::funnel::{DNS_PORT, FUNNEL_PORT, original_destination};
 pub use network::machine::{
     EverythingDevice, make_everything_local, redirect_everything, route_everything_to_device,
+    take_back_everything,
 };
 pub use reserve::{Outlook, Reserve};
 pub use spawn::{JailProcess, check, spawn};

@@ -252,6 +252,33 @@ fn a_connection_to_nowhere_ends_at_once() {
     assert!(["52\n", "56\n"].contains(&&*seen.ok()), "{}", seen.text());
 }
 
+/// Under another init it starts again, whatever way an earlier one took and however that ended; and the resolver's file is
+/// its own only while it answers.
+#[test]
+fn it_starts_again_where_another_has_been() {
+    let world = World::empty();
+    let setup = "mount -t tmpfs tmpfs /run; echo 'nameserver 192.0.2.53' > /run/resolv.conf
+        mount --bind /run/resolv.conf \"$(readlink -m /etc/resolv.conf)\"
+        start() { how=$1; shift; \"$0\" --ports 80 --resolv-conf /run/resolv.conf --way-out unix:/nowhere \
+            --environment /run/environment --capture $how \"$@\" 2>> /run/errors; }
+        look() { start $1 -- sh -c 'grep -c 127.0.0.1 /run/resolv.conf; curl -s http://api.test/; echo $?'; }
+        for how in redirect tun ports redirect ports tun; do look $how; cat /run/resolv.conf; done
+        start auto --ca /nowhere.pem || cat /run/resolv.conf
+        for how in redirect tun ports; do
+            start $how -- sh -c 'kill -9 $PPID' || look tun
+            start $how -- sh -c 'kill -9 $PPID' || look redirect
+        done
+        cat /run/errors >&2";
+    let keyless_guest = binary::path().display().to_string();
+    let mut command = ["unshare", "--map-root-user", "--user", "--mount", "--net"].to_vec();
+    command.extend(["sh", "-c", setup, &keyless_guest]);
+    let seen = world.keyless(&[]).without_passphrase().instead(&command).run();
+    // 52: whoever took the connection closed it without an answer.
+    let (looked, before) = ("1\n52\n", "nameserver 192.0.2.53\n");
+    let expected = [[looked, before].concat().repeat(6), before.into(), looked.repeat(6)].concat();
+    assert_eq!(seen.ok().replace("56\n", "52\n"), expected, "{}", seen.errors());
+}
+
 /// A guest's programs trust the authority of the last start and no earlier one, beside what the image trusts.
 #[test]
 fn a_second_start_trusts_its_own_certificate_alone() {

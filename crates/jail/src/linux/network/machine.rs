@@ -33,18 +33,28 @@ pub struct EverythingDevice {
     pub peer: Ipv4Addr,
 }
 
+/// Takes back what any of the three ways has left on this machine, also one of a process that was killed.
+pub fn take_back_everything() {
+    // A kernel without netfilter has nothing to take back.
+    let _ = nft::remove();
+    routes::unbuild();
+}
+
 /// Makes every address this machine: connections reach its listeners, datagrams to ports without one
 /// are refused at once.
 pub fn make_everything_local() -> io::Result<()> {
+    take_back_everything();
     routes::build()
 }
 
 /// Turns every TCP connection and DNS query to three sockets, by nf_tables. Fails, and changes nothing,
-/// where the kernel has none of it.
+/// where the kernel has none of it, or another process has these sockets.
 pub fn redirect_everything() -> io::Result<FunnelSockets> {
+    let sockets = FunnelSockets::bind()?;
+    take_back_everything();
     nft::install()?;
     routes::build()?;
-    FunnelSockets::bind()
+    Ok(sockets)
 }
 
 /// Routes every address to a TUN device but 127.0.0.0/16. Fails where the kernel has none.
@@ -56,6 +66,7 @@ pub fn route_everything_to_device() -> io::Result<EverythingDevice> {
         .open("/dev/net/tun")?;
     let device = OwnedFd::from(device);
     sys::name_tun_device(&device, DEVICE)?;
+    take_back_everything();
     let any = rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None)?;
     let index = rustix::net::netdevice::name_to_index(&any, DEVICE)?;
     // Synthetic addresses are in 127/8, which the kernel keeps off other devices unless told.

@@ -32,6 +32,16 @@ pub(crate) fn install() -> io::Result<()> {
     exchange(Some(netlink::NETFILTER), &batch(&rules, ACK), rules.len() + 2)
 }
 
+/// Deletes the table with all that is in it; fails where there is none.
+pub(crate) fn remove() -> io::Result<()> {
+    let bytes = [
+        message(BATCH_BEGIN, 0, 0, &[header(0, 10)]),
+        message(DELETE_TABLE, ACK, 1, &[header(INET, 0), text(1, TABLE)]),
+        message(BATCH_END, 0, 2, &[header(0, 10)]),
+    ];
+    exchange(Some(netlink::NETFILTER), &bytes.concat(), 1)
+}
+
 /// One step of a rule; a comparison that fails ends the rule.
 enum Expression {
     /// Loads the address family (`NFPROTO_*`).
@@ -85,6 +95,7 @@ fn rules(dns_udp: u16, dns_tcp: u16, funnel: u16) -> Vec<Vec<Expression>> {
 const BATCH_BEGIN: u16 = 0x10;
 const BATCH_END: u16 = 0x11;
 const NEW_TABLE: u16 = 0xa00;
+const DELETE_TABLE: u16 = 0xa02;
 const NEW_CHAIN: u16 = 0xa03;
 const NEW_RULE: u16 = 0xa06;
 

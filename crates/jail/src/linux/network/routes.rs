@@ -23,6 +23,7 @@ const RTA_OIF: u16 = 4;
 const RTA_PREFSRC: u16 = 7;
 const RT_TABLE_MAIN: u8 = 254;
 const RT_TABLE_LOCAL: u8 = 255;
+const RTPROT_KERNEL: u8 = 2;
 const RTPROT_BOOT: u8 = 3;
 const RT_SCOPE_LINK: u8 = 253;
 const RT_SCOPE_HOST: u8 = 254;
@@ -46,6 +47,18 @@ pub(crate) fn build() -> io::Result<()> {
     }
 }
 
+/// Takes back what either way of building has left. What is not there is no fault, and neither is what can't be taken back:
+/// building says so.
+pub(crate) fn unbuild() {
+    let all = [IpAddr::from(Ipv4Addr::LOCALHOST), Ipv6Addr::LOCALHOST.into()];
+    for source in all {
+        let _ = send(RTM_DELROUTE, 0, &everything_local(source));
+    }
+    // First the one that the kernel made when loopback came up.
+    let _ = send(RTM_NEWROUTE, CREATE, &own_loopback(8, RTPROT_KERNEL));
+    let _ = send(RTM_DELROUTE, 0, &own_loopback(16, RTPROT_BOOT));
+}
+
 /// Brings the device up with `address`, and routes all of IPv4 to it but 127.0.0.0/16, which stays
 /// this machine's own. What `ip addr add ADDRESS/32 dev DEVICE; ip route add default dev DEVICE; ip
 /// route del local 127.0.0.0/8 table local; ip route add local 127.0.0.0/16 dev lo table local` does.
@@ -60,14 +73,19 @@ pub(crate) fn build_to_device(device: u32, mtu: u32, address: Ipv4Addr) -> io::R
     let source = attribute(RTA_PREFSRC, &octets);
     let default = route(0, [RT_TABLE_MAIN, RTPROT_BOOT, RT_SCOPE_LINK, RTN_UNICAST]);
     send(RTM_NEWROUTE, CREATE, &[default, through(device), source])?;
-    // Protocol 0 when it is deleted: whoever made it.
-    let loopback = |bits, protocol| {
-        let header = route(bits, [RT_TABLE_LOCAL, protocol, RT_SCOPE_HOST, RTN_LOCAL]);
-        vec![header, attribute(RTA_DST, &[127, 0, 0, 0]), through(LOOPBACK)]
-    };
-    let source = attribute(RTA_PREFSRC, &Ipv4Addr::LOCALHOST.octets());
-    send(RTM_NEWROUTE, CREATE, &[loopback(16, RTPROT_BOOT), vec![source]].concat())?;
-    send(RTM_DELROUTE, 0, &loopback(8, 0))
+    send(RTM_NEWROUTE, CREATE, &own_loopback(16, RTPROT_BOOT))?;
+    // Of protocol 0: whoever made it.
+    send(RTM_DELROUTE, 0, &own_loopback(8, 0))
+}
+
+/// The route to so many bits of 127.0.0.0, as this machine's own.
+fn own_loopback(bits: u8, protocol: u8) -> [Vec<u8>; 4] {
+    [
+        route(bits, [RT_TABLE_LOCAL, protocol, RT_SCOPE_HOST, RTN_LOCAL]),
+        attribute(RTA_DST, &[127, 0, 0, 0]),
+        through(LOOPBACK),
+        attribute(RTA_PREFSRC, &Ipv4Addr::LOCALHOST.octets()),
+    ]
 }
 
 const AF_INET: u8 = 2;
