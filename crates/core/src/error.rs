@@ -356,6 +356,10 @@ codes! {
     EvasionBlocked = "evasion_blocked", "NL-E401", 403, Refused, Agent, false,
         "write the command plainly",
         "The command was disguised, so it was not run.";
+    /// A file that was named says nothing that can be used.
+    FileInvalid = "file_invalid", "NL-E800", 400, Usage, Operator, false,
+        "correct the file at the place named",
+        "A file that was named can't be understood; nothing was changed.";
     /// A placeholder toward a host that its secret does not name, where that is blocked.
     ForeignDestination = "foreign_destination", "NL-E205", 403, Refused, Operator, false,
         "send the request without the placeholder, or have the operator add the destination",

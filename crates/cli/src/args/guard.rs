@@ -17,6 +17,11 @@ pub(crate) enum GuardCommand {
         after_help = "Examples:\n  keyless guard install claude            .claude/settings.json of this project\n  keyless guard install claude --user     ~/.claude/settings.json"
     )]
     Install(GuardInstallArgs),
+    /// Take the hook out again
+    #[command(
+        after_help = "Examples:\n  keyless guard uninstall claude\n  keyless guard uninstall claude --user"
+    )]
+    Uninstall(GuardInstallArgs),
     /// List the rules that are in force
     #[command(alias = "list", after_help = "Examples:\n  keyless guard rules")]
     Rules,

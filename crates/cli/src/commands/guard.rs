@@ -36,6 +36,7 @@ pub(super) fn run(ui: &Ui, command: GuardCommand) -> Result<ExitCode, Error> {
         GuardCommand::Check(args) => check(ui, &args),
         GuardCommand::Hook => Ok(hook()),
         GuardCommand::Install(args) => install(ui, &args),
+        GuardCommand::Uninstall(args) => uninstall(ui, &args),
         GuardCommand::Rules => list(ui),
     }
 }
@@ -81,17 +82,33 @@ fn hook() -> ExitCode {
     ExitCode::from(BLOCKS)
 }
 
-fn install(ui: &Ui, args: &GuardInstallArgs) -> Result<ExitCode, Error> {
-    let folder = if args.user {
+/// Claude Code's settings: those of the account, or of the project that this folder is in.
+fn settings_file(args: &GuardInstallArgs) -> Result<PathBuf, Error> {
+    const PLACE: &str = ".claude/settings.json";
+    if args.user {
         let home = env::var_os("HOME").map(PathBuf::from);
-        home.ok_or_else(|| Error::with(Code::HomeUnset, SafeText::words("HOME is not set")))?
-    } else {
-        PathBuf::from(".")
-    };
-    let file = folder.join(".claude/settings.json");
-    if !args.user {
-        claude::check_inside(&file, &folder)?;
+        let home = home.ok_or_else(|| Error::with(Code::HomeUnset, "HOME is not set".into()))?;
+        return Ok(home.join(PLACE));
     }
+    let here = env::current_dir().map_err(|error| path_unusable(Path::new("."), &error))?;
+    let root = here.ancestors().find(|folder| folder.join(".git").exists()).unwrap_or(&here);
+    let file = root.join(PLACE);
+    claude::check_inside(&file, root)?;
+    Ok(file)
+}
+
+fn uninstall(ui: &Ui, args: &GuardInstallArgs) -> Result<ExitCode, Error> {
+    let file = settings_file(args)?;
+    let removed = claude::uninstall(&file)?;
+    let what = if removed { "no longer asks" } else { "did not ask" };
+    let words = format!("Claude Code {what} the guard ({}).\n", file.display());
+    let data = json!({ "file": file.to_string_lossy(), "removed": removed });
+    ui.answer("guard uninstall", &data, &words);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn install(ui: &Ui, args: &GuardInstallArgs) -> Result<ExitCode, Error> {
+    let file = settings_file(args)?;
     let program =
         env::current_exe().map_err(|error| path_unusable(Path::new("keyless"), &error))?;
     let installed = claude::install(&file, &claude::hook_command(&program)?)?;
@@ -99,6 +116,14 @@ fn install(ui: &Ui, args: &GuardInstallArgs) -> Result<ExitCode, Error> {
         ui.warn(format!(
             "{} may be removed, and from then on each tool is blocked. Install keyless where it stays, \
              and run its `keyless guard install claude`.",
+            program.display()
+        ));
+    }
+    if !args.user {
+        ui.warn(format!(
+            "Claude Code reads {} where it is started in that folder, and the hook in it is this machine's {}: whoever has the file \
+             and no such program is blocked at each tool. --user keeps it to yourself, wherever you start it.",
+            file.display(),
             program.display()
         ));
     }

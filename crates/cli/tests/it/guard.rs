@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::world::World;
+use crate::{invocation::KEYLESS, world::World};
 
 #[test]
 fn commands_are_judged_before_they_run() {
@@ -129,6 +129,31 @@ fn what_is_installed_runs_this_program_and_blocks_without_it() {
     hook(command, "git status").exits(0);
     hook(command, "cat .env").exits(2);
     hook(&command.replace("keyless' guard", "gone' guard"), "git status").exits(2);
+}
+
+/// Claude Code reads the settings of the project, not those of each folder in it.
+#[test]
+fn from_a_folder_of_the_project_its_own_settings_are_written_and_put_back() {
+    let world = World::empty();
+    std::fs::create_dir_all(world.home.work().join(".git")).unwrap();
+    let deep = world.home.work().join("src/deep");
+    std::fs::create_dir_all(&deep).unwrap();
+    let before = "{\n  \"b\": 1,\n  \"a\": 2\n}\n";
+    let file = world.home.write("work/.claude/settings.json", before).unwrap();
+    let from_below = |verb: &str| {
+        let line = format!("cd {} && exec {KEYLESS} guard {verb} claude", deep.display());
+        world.keyless(&[]).instead(&["sh", "-c", &line]).run()
+    };
+    let installed = from_below("install");
+    assert!(installed.ok().contains("work/.claude/settings.json"), "{}", installed.text());
+    assert!(installed.errors().contains("is blocked at each tool"), "{}", installed.errors());
+    assert!(std::fs::read_to_string(&file).unwrap().contains("guard hook"));
+    assert!(from_below("uninstall").ok().contains("no longer asks"));
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), before);
+    assert!(from_below("uninstall").ok().contains("did not ask"));
+    std::fs::write(&file, "[]").unwrap();
+    let refused = from_below("install");
+    assert!(refused.exits(2).errors().contains("it holds no object"), "{}", refused.errors());
 }
 
 #[test]
