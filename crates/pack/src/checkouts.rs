@@ -134,7 +134,7 @@ fn clone(
     ];
     let whole = ["clone", "--quiet", "--no-checkout", "--", url, name];
     let check_out = || {
-        // Hooks and filters of the clone's own config can't exist yet; links are taken as they are.
+        // The clone's own settings name no filter, which is looked at; links are taken as they are.
         git::run(
             temporary,
             &["-c", "core.autocrlf=false", "checkout", "--quiet", "--detach", commit, "--"],

@@ -2,6 +2,9 @@
 //!
 //! URLs come from manifests that others wrote. A URL that begins with `-` would be an option, and
 //! `ext::…` would be a command; both are refused before git is called, and `--` stands before every URL.
+//! What a repository's own settings name is not run either: see [`own`].
+
+mod own;
 
 use std::{
     io::{self, Read as _},
@@ -12,12 +15,15 @@ use std::{
     time::{Duration, Instant},
 };
 
+use self::own::{RECEIVES, Settings};
 use crate::{
     credentials,
     error::{Code, PackError, Result},
     paths::shown,
     tree::MAX_FILE,
 };
+
+pub use self::own::reading;
 
 /// How long a call that stays on this machine may take.
 const LOCAL: Duration = Duration::from_mins(1);
@@ -28,6 +34,8 @@ const LAST_WORDS: Duration = Duration::from_secs(5);
 /// How often it is looked whether git has ended, at first and later.
 const SHORTEST_LOOK: Duration = Duration::from_millis(1);
 const LONGEST_LOOK: Duration = Duration::from_millis(50);
+/// A folder of hooks that has none.
+const NO_HOOKS: &str = "/dev/null";
 /// Ways to reach a repository that git itself carries, and that run no command of the URL's choice.
 const SCHEMES: &[&str] = &["https://", "http://", "ssh://", "git://", "git+ssh://", "file://"];
 
@@ -186,6 +194,10 @@ pub(crate) fn is_commit(text: &str) -> bool {
     text.len() == 40 && text.bytes().all(|b| b.is_ascii_hexdigit())
 }
 
+/// What differs from the commit that is checked out. In a submodule its own settings count: it is asked no more than which
+/// commit it has.
+pub(crate) const STATUS: &[&str] = &["status", "--porcelain", "--ignore-submodules=dirty"];
+
 /// Refuses `command` unless the config repo is a git repository without uncommitted changes.
 pub(crate) fn require_clean(repo: &Path, command: &str) -> Result<()> {
     if !repo.join(".git").exists() {
@@ -193,7 +205,7 @@ pub(crate) fn require_clean(repo: &Path, command: &str) -> Result<()> {
         let hint = "run `git init` there and commit, or `agentpack init --git`";
         return Err(fault(repo, command, Code::GitRepoRequired, message, hint));
     }
-    if !run(repo, &["status", "--porcelain"])?.trim().is_empty() {
+    if !run(repo, STATUS)?.trim().is_empty() {
         let message = "the config repo has changes that are not committed";
         return Err(fault(
             repo,
@@ -231,15 +243,10 @@ pub(crate) fn run_remote(folder: &Path, arguments: &[&str]) -> Result<String> {
     call(folder, arguments, REMOTE)
 }
 
-/// The bytes of a file in a commit; `None` when it was not there.
+/// The bytes of a file in a commit; `None` when it was not there, or is not on this machine (a partial clone).
 pub(crate) fn show(folder: &Path, revision: &str, path: &str) -> Option<Vec<u8>> {
-    show_within(folder, revision, path, LOCAL)
-}
-
-/// In a partial clone the bytes may have to come from a server.
-fn show_within(folder: &Path, revision: &str, path: &str, patience: Duration) -> Option<Vec<u8>> {
     let object = format!("{revision}:{path}");
-    answer(folder, &["cat-file", "blob", &object], patience).ok()
+    answer(folder, &["cat-file", "blob", &object], LOCAL).ok()
 }
 
 /// The URL of `origin`, where there is one.
@@ -260,7 +267,7 @@ fn call(folder: &Path, arguments: &[&str], patience: Duration) -> Result<String>
 /// What git printed, byte for byte, as much as a module's file may have: a blob takes little room in a repository that others
 /// made, whatever comes of it.
 fn answer(folder: &Path, arguments: &[&str], patience: Duration) -> Result<Vec<u8>> {
-    let mut command = prepared(folder, arguments);
+    let mut command = prepared(folder, arguments)?;
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(
         |error| match error.kind() {
             io::ErrorKind::NotFound if folder.is_dir() => not_found(folder, arguments),
@@ -320,28 +327,103 @@ fn verb<'a>(arguments: &[&'a str]) -> Option<&'a str> {
     None
 }
 
-fn prepared(folder: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new("git");
-    command.arg("-c").arg("protocol.ext.allow=never");
-    // Programs that the repository's own settings name: an agent may have written those. What checks a commit or a push
-    // is a person's, and goes on doing so.
-    command.arg("-c").arg("core.fsmonitor=false");
-    if !matches!(verb(arguments), Some("commit" | "push")) {
-        command.arg("-c").arg("core.hooksPath=/dev/null");
+/// What a call may do, by its verb.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Does {
+    /// Reads, or writes settings and refs.
+    Asks,
+    /// Reads or writes the working tree, or makes commits.
+    Works,
+    /// Talks to a server, and may do either as well.
+    Talks,
+}
+
+impl Does {
+    fn of(verb: Option<&str>) -> Self {
+        match verb {
+            Some(
+                "cat-file" | "check-ignore" | "check-ref-format" | "config" | "init" | "remote"
+                | "rev-parse" | "symbolic-ref",
+            ) => Self::Asks,
+            Some("clone" | "ls-remote" | "pull" | "push") => Self::Talks,
+            _ => Self::Works,
+        }
+    }
+}
+
+fn prepared(folder: &Path, arguments: &[&str]) -> Result<Command> {
+    let verb = verb(arguments);
+    let does = Does::of(verb);
+    let mut command = own::unfetching();
+    command.args(["-c", "protocol.ext.allow=never"]);
+    own::sets_aside(&mut command);
+    // These are asked where the hooks are, and run none.
+    if !matches!(verb, Some("config" | "rev-parse")) {
+        command.arg("-c").arg(format!("core.hooksPath={}", hooks(folder, verb)?));
+    }
+    if does != Does::Asks {
+        Settings::of(folder)?.check(folder)?;
+        command.env_remove("GIT_OPTIONAL_LOCKS");
+    }
+    if does == Does::Talks {
+        command.env_remove("GIT_NO_LAZY_FETCH").env_remove("GIT_ALLOW_PROTOCOL");
+        if let Some(own) = std::env::var_os("GIT_ALLOW_PROTOCOL") {
+            command.env("GIT_ALLOW_PROTOCOL", own);
+        }
+    }
+    if let Some(remote) = arguments.iter().skip_while(|word| **word != "push").nth(1)
+        && verb == Some("push")
+        && goes_to_this_machine(folder, remote)?
+    {
+        command.arg("-c").arg(format!("remote.{remote}.receivepack={RECEIVES}"));
     }
     // The helper that speaks HTTP outlives a git that is killed; it goes when the server stays silent. It is in no group
     // of its own, for ssh could not ask at the terminal there, nor would Ctrl-C end it.
     command.arg("-c").arg("http.lowSpeedLimit=1");
     command.arg("-c").arg(format!("http.lowSpeedTime={}", REMOTE.as_secs()));
     command.args(arguments).current_dir(folder);
-    command.stdin(Stdio::null()).env("GIT_TERMINAL_PROMPT", "0").env("LC_ALL", "C");
+    command.stdin(Stdio::null()).env("GIT_TERMINAL_PROMPT", "0");
     // The caller may itself be a git hook, whose variables would lead every call to another repository.
     for name in
         ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_COMMON_DIR"]
     {
         command.env_remove(name);
     }
-    command
+    // The repository's settings could name another folder to write files into.
+    let has_tree = does != Does::Asks && !matches!(verb, Some("clone" | "ls-remote"));
+    if has_tree && folder.join(".git").exists() {
+        command.env("GIT_WORK_TREE", folder);
+    }
+    Ok(command)
+}
+
+/// The folder of hooks: the person's own, before a commit or a push. Those of the repository are never run.
+fn hooks(folder: &Path, verb: Option<&str>) -> Result<String> {
+    let names: &[&str] = match verb {
+        Some("commit") => &["commit-msg", "post-commit", "pre-commit", "prepare-commit-msg"],
+        Some("push") => &["pre-push"],
+        _ => return Ok(NO_HOOKS.to_owned()),
+    };
+    if let Some(theirs) = Settings::of(folder)?.hooks() {
+        return Ok(theirs.to_owned());
+    }
+    own::check_hooks(folder, names)?;
+    Ok(NO_HOOKS.to_owned())
+}
+
+/// Refuses a repository that has hooks of its own for a push.
+pub(crate) fn check_pushes(folder: &Path) -> Result<()> {
+    hooks(folder, Some("push")).map(drop)
+}
+
+/// Whether a push goes to a folder of this machine. The repository there is looked at as well.
+fn goes_to_this_machine(folder: &Path, remote: &str) -> Result<bool> {
+    let urls = run(folder, &["remote", "get-url", "--push", "--all", "--", remote])?;
+    let places: Vec<_> = urls.lines().filter_map(|url| own::place_of(url, folder)).collect();
+    for place in places.iter().filter(|place| place.is_dir()) {
+        Settings::of(place)?.check(place)?;
+    }
+    Ok(!places.is_empty())
 }
 
 /// Which of git's streams.
@@ -572,71 +654,197 @@ mod tests {
         }
     }
 
-    #[test]
-    fn programs_that_a_repository_names_are_not_run() {
+    /// A repository with one commit, in which an agent could have written anything.
+    struct Theirs {
+        home: tempfile::TempDir,
+        /// What says that a program of the repository's has run.
+        ran: std::path::PathBuf,
+        program: String,
+    }
+
+    impl Theirs {
+        fn new() -> Self {
+            let home = tempfile::tempdir().unwrap();
+            let folder = home.path().join("repo");
+            std::fs::create_dir(&folder).unwrap();
+            let ran = home.path().join("ran");
+            let text = format!("#!/bin/sh\ntouch {}\ncat\n", ran.display());
+            let program = home.path().join("program");
+            let theirs = Self { ran, program: program.to_str().unwrap().to_owned(), home };
+            put_program(&program, &text);
+            theirs.git(&["init", "-q", "-b", "main"]);
+            std::fs::write(folder.join("a"), "a").unwrap();
+            theirs.git(&["add", "a"]);
+            theirs.git(&["commit", "-q", "-m", "a"]);
+            theirs
+        }
+
+        fn folder(&self) -> std::path::PathBuf {
+            self.home.path().join("repo")
+        }
+
+        fn try_git(&self, arguments: &[&str]) -> Result<String> {
+            let identity = ["-c", "user.name=t", "-c", "user.email=t@example.com"];
+            run(&self.folder(), &[&identity[..], arguments].concat())
+        }
+
+        fn git(&self, arguments: &[&str]) -> String {
+            self.try_git(arguments).unwrap()
+        }
+
+        fn put_hook(&self, name: &str) {
+            put_program(
+                &self.folder().join(".git/hooks").join(name),
+                &std::fs::read_to_string(&self.program).unwrap(),
+            );
+        }
+    }
+
+    fn put_program(place: &Path, text: &str) {
         use std::os::unix::fs::PermissionsExt as _;
 
-        let home = tempfile::tempdir().unwrap();
-        let git = |arguments: &[&str]| {
-            let identity = ["-c", "user.name=t", "-c", "user.email=t@example.com"];
-            run(home.path(), &[&identity[..], arguments].concat()).unwrap()
-        };
-        git(&["init", "-q"]);
-        std::fs::write(home.path().join("a"), "a").unwrap();
-        git(&["add", "a"]);
-        git(&["commit", "-q", "-m", "a"]);
-        let ran = home.path().join(".git/ran");
-        let program = home.path().join(".git/program");
-        std::fs::write(&program, format!("#!/bin/sh\ntouch {}\n", ran.display())).unwrap();
-        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
-        std::fs::create_dir_all(home.path().join(".git/hooks")).unwrap();
-        std::fs::copy(&program, home.path().join(".git/hooks/post-checkout")).unwrap();
-        git(&["config", "core.fsmonitor", program.to_str().unwrap()]);
-        git(&["status", "--porcelain"]);
-        git(&["worktree", "add", "--quiet", ".git/tree", "HEAD"]);
-        // What the verb is given may be called as another verb is.
-        for name in ["commit", "push"] {
-            git(&["worktree", "add", "--quiet", "-b", name, &format!(".git/tree-{name}"), "HEAD"]);
-            git(&["checkout", "--quiet", "HEAD", "--", "a"]);
-        }
-        assert!(!ran.exists());
-        std::fs::copy(&program, home.path().join(".git/hooks/pre-commit")).unwrap();
-        git(&["commit", "-q", "--allow-empty", "-m", "b"]);
-        assert!(ran.exists());
+        std::fs::create_dir_all(place.parent().unwrap()).unwrap();
+        std::fs::write(place, text).unwrap();
+        std::fs::set_permissions(place, std::fs::Permissions::from_mode(0o755)).unwrap();
     }
 
     #[test]
-    fn bytes_that_a_silent_server_has_are_given_up() {
-        let home = tempfile::tempdir().unwrap();
-        let silent = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("http://{}/a", silent.local_addr().unwrap());
-        let git = |arguments: &[&str]| {
+    fn programs_that_a_repository_names_are_not_run() {
+        let theirs = Theirs::new();
+        theirs.put_hook("post-checkout");
+        theirs.put_hook("post-index-change");
+        theirs.git(&["config", "core.fsmonitor", &theirs.program]);
+        theirs.git(&["config", "diff.external", &theirs.program]);
+        theirs.git(&["config", "core.pager", &theirs.program]);
+        theirs.git(STATUS);
+        theirs.git(&["worktree", "add", "--quiet", ".git/tree", "HEAD"]);
+        // What the verb is given may be called as another verb is.
+        for name in ["commit", "push"] {
+            let tree = format!(".git/tree-{name}");
+            theirs.git(&["worktree", "add", "--quiet", "-b", name, &tree, "HEAD"]);
+            theirs.git(&["checkout", "--quiet", "HEAD", "--", "a"]);
+        }
+        assert!(!theirs.ran.exists());
+        theirs.put_hook("pre-commit");
+        let error = theirs.try_git(&["commit", "-q", "--allow-empty", "-m", "b"]).unwrap_err();
+        assert!(error.message().contains("has hooks of its own (pre-commit)"), "{error:?}");
+        assert!(!theirs.ran.exists());
+    }
+
+    #[test]
+    fn a_repository_that_names_a_filter_is_asked_and_not_worked_in() {
+        for name in ["clean", "process", "smudge"] {
+            let theirs = Theirs::new();
+            let key = format!("filter.x=y.{name}");
+            theirs.git(&["config", &key, &theirs.program]);
+            std::fs::create_dir_all(theirs.folder().join(".git/info")).unwrap();
+            std::fs::write(theirs.folder().join(".git/info/attributes"), "* filter=x=y\n").unwrap();
+            std::fs::write(theirs.folder().join("a"), "b").unwrap();
+            for work in
+                [STATUS, &["add", "-A"], &["worktree", "add", "--quiet", ".git/tree", "HEAD"]]
+            {
+                let error = theirs.try_git(work).unwrap_err();
+                assert!(error.message().contains(&key), "{error:?}");
+                assert!(error.hint_text().unwrap().contains("--unset-all"), "{error:?}");
+            }
+            theirs.git(&["rev-parse", "HEAD"]);
+            assert_eq!(show(&theirs.folder(), "HEAD", "a"), Some(b"a".to_vec()));
+            assert!(!theirs.ran.exists(), "{name}");
+        }
+    }
+
+    /// What it includes is its own as well.
+    #[test]
+    fn a_repository_that_names_helpers_is_not_talked_for() {
+        let theirs = Theirs::new();
+        let more = theirs.home.path().join("more");
+        let program = &theirs.program;
+        std::fs::write(&more, format!("[core]\n\tsshCommand = {program}\n")).unwrap();
+        theirs.git(&["remote", "add", "origin", "ssh://h.invalid/a"]);
+        theirs.git(&["config", "include.path", more.to_str().unwrap()]);
+        let error = run_remote(&theirs.folder(), &["ls-remote", "--", "origin"]).unwrap_err();
+        assert!(error.message().contains("core.sshcommand"), "{error:?}");
+        theirs.git(&["config", "--unset", "include.path"]);
+        for key in ["remote.origin.uploadpack", "credential.helper", "http.proxy"] {
+            theirs.git(&["config", key, program]);
+            let error = run_remote(&theirs.folder(), &["ls-remote", "--", "origin"]).unwrap_err();
+            assert!(error.message().contains(key), "{error:?}");
+            theirs.git(&["config", "--unset", key]);
+        }
+        assert!(!theirs.ran.exists());
+    }
+
+    /// A line of `rebase`'s list may be a command.
+    #[test]
+    fn a_pull_and_a_push_run_nothing_of_either_repository() {
+        let theirs = Theirs::new();
+        let origin = theirs.home.path().join("origin.git");
+        let origin_git = |arguments: &[&str]| run(&origin, arguments).unwrap();
+        std::fs::create_dir(&origin).unwrap();
+        origin_git(&["init", "-q", "--bare", "-b", "main"]);
+        theirs.git(&["remote", "add", "origin", origin.to_str().unwrap()]);
+        let remote = |arguments: &[&str]| {
             let identity = ["-c", "user.name=t", "-c", "user.email=t@example.com"];
-            run(home.path(), &[&identity[..], arguments].concat()).unwrap()
+            run_remote(&theirs.folder(), &[&identity[..], arguments].concat())
         };
-        git(&["init", "-q"]);
-        std::fs::write(home.path().join("a"), [0xff, b'a']).unwrap();
-        git(&["add", "a"]);
-        git(&["commit", "-q", "-m", "a"]);
-        assert_eq!(show(home.path(), "HEAD", "a"), Some(vec![0xff, b'a']));
-        assert_eq!(show(home.path(), "HEAD", "b"), None);
+        remote(&["push", "origin", "main"]).unwrap();
+        theirs.git(&["commit", "-q", "--allow-empty", "-m", "theirs"]);
+        remote(&["push", "origin", "main"]).unwrap();
+        theirs.git(&["checkout", "--quiet", "-B", "main", "HEAD~1", "--"]);
+        std::fs::write(theirs.folder().join("b"), "b").unwrap();
+        theirs.git(&["add", "b"]);
+        theirs.git(&["commit", "-q", "-m", "ours"]);
+        let line = format!("%s%nexec {}", theirs.program);
+        theirs.git(&["config", "rebase.instructionFormat", &line]);
+        theirs.git(&["config", "gc.auto", "1"]);
+        for name in ["pre-receive", "update", "post-receive", "reference-transaction"] {
+            put_program(
+                &origin.join("hooks").join(name),
+                &std::fs::read_to_string(&theirs.program).unwrap(),
+            );
+        }
+        remote(&["pull", "--rebase", "origin", "main"]).unwrap();
+        remote(&["push", "origin", "main"]).unwrap();
+        assert_eq!(origin_git(&["rev-parse", "main"]), theirs.git(&["rev-parse", "HEAD"]));
+        assert!(!theirs.ran.exists());
+        origin_git(&["config", "hook.x.command", &theirs.program]);
+        let error = remote(&["push", "origin", "main"]).unwrap_err();
+        assert!(error.message().contains("hook.x.command"), "{error:?}");
+    }
+
+    /// Into which a pull would write.
+    #[test]
+    fn a_repository_does_not_say_that_its_files_lie_elsewhere() {
+        let theirs = Theirs::new();
+        let elsewhere = theirs.home.path().join("elsewhere");
+        std::fs::create_dir(&elsewhere).unwrap();
+        theirs.git(&["config", "core.worktree", elsewhere.to_str().unwrap()]);
+        theirs.git(&["checkout", "--quiet", "HEAD", "--", "a"]);
+        assert!(!elsewhere.join("a").exists());
+        assert_eq!(theirs.git(STATUS), "");
+    }
+
+    #[test]
+    fn bytes_that_a_server_has_are_not_fetched() {
+        let theirs = Theirs::new();
+        let object = theirs.git(&["rev-parse", "HEAD:a"]);
+        assert_eq!(show(&theirs.folder(), "HEAD", "a"), Some(b"a".to_vec()));
+        assert_eq!(show(&theirs.folder(), "HEAD", "b"), None);
         // A partial clone, which asks its server for what it lacks.
-        let object = git(&["rev-parse", "HEAD:a"]);
         let (folder, rest) = object.trim().split_at(2);
-        std::fs::remove_file(home.path().join(".git/objects").join(folder).join(rest)).unwrap();
+        let objects = theirs.folder().join(".git/objects");
+        std::fs::remove_file(objects.join(folder).join(rest)).unwrap();
         for (name, value) in [
             ("core.repositoryFormatVersion", "1"),
             ("extensions.partialClone", "origin"),
             ("remote.origin.promisor", "true"),
-            ("remote.origin.url", &*url),
+            ("remote.origin.url", theirs.folder().to_str().unwrap()),
+            ("remote.origin.uploadpack", &theirs.program),
         ] {
-            git(&["config", name, value]);
+            theirs.git(&["config", name, value]);
         }
-        let (told, answer) = mpsc::channel();
-        let folder = home.path().to_owned();
-        let patience = Duration::from_secs(1);
-        thread::spawn(move || told.send(show_within(&folder, "HEAD", "a", patience)));
-        assert_eq!(answer.recv_timeout(Duration::from_secs(30)).expect("it ends"), None);
+        assert_eq!(show(&theirs.folder(), "HEAD", "a"), None);
+        assert!(!theirs.ran.exists());
     }
 
     #[test]

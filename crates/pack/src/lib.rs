@@ -32,6 +32,7 @@ mod yaml;
 pub use credentials::{
     AdoptData, Finding, Found, NOT_A_SECRET, TokenForm, TokenForms, Where, scan, utf16_text,
 };
+pub use git::reading as reading_git;
 pub use manifest::ModuleKind;
 pub use overlay::{OverlayKind, OverlayScope};
 

@@ -121,6 +121,8 @@ fn ready(site: &Site, remote: &str) -> Result<String> {
         )
         .with("remote", remote));
     }
+    // Before anything is pulled.
+    git::check_pushes(&site.repo)?;
     Ok(branch.trim().to_owned())
 }
 
@@ -152,7 +154,7 @@ fn carried_out(site: &Site, words: &[&str]) -> Result<()> {
 fn standing(site: &Site) -> Option<(String, String, String)> {
     let branch = git::run(&site.repo, &["symbolic-ref", "--quiet", "HEAD"]).ok()?;
     let commit = git::run(&site.repo, &["rev-parse", "--quiet", "--verify", "HEAD"]);
-    let changes = git::run(&site.repo, &["status", "--porcelain"]).ok()?;
+    let changes = git::run(&site.repo, git::STATUS).ok()?;
     Some((branch, commit.unwrap_or_default(), changes))
 }
 

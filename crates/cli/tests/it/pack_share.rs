@@ -107,6 +107,53 @@ fn a_remote_is_no_option_and_no_command() {
     assert!(!harm.exists() && !repo(&world).join(".git").exists());
 }
 
+/// A filter may be what encrypts a file: it is not passed by.
+#[test]
+fn a_filter_of_the_persons_own_settings_runs_and_one_of_the_repositorys_is_refused() {
+    let world = with_origin();
+    let ran = world.home.home().join("ran");
+    let filter = format!("sh -c 'touch {}; cat'", ran.display());
+    let attributes =
+        "mkdir -p .git/info; echo '* filter=mine' > .git/info/attributes; touch agentpack.yaml";
+    let set = |scope: &str| {
+        sh(&world, &format!("git config {scope} filter.mine.clean \"{filter}\"; {attributes}"));
+    };
+    set("--local");
+    let details = refused(&run(&world, &["sync", "--yes"]), "E_GIT_FAILED");
+    assert_eq!(details["keys"], json!(["filter.mine.clean"]));
+    let hint = details["hint"].as_str().unwrap();
+    assert!(hint.contains("git config --global filter.mine.clean VALUE"), "{hint}");
+    assert!(!ran.exists());
+    // What both say is the person's.
+    set("--global");
+    run(&world, &["sync", "--yes"]).exits(0);
+    assert!(ran.exists());
+    sh(&world, "git config --local --unset-all filter.mine.clean");
+    run(&world, &["sync", "--yes"]).exits(0);
+}
+
+/// Whoever writes to a repository writes its hooks; a folder of hooks in one's own home is one's own.
+#[test]
+fn a_sync_runs_the_persons_own_hooks_alone() {
+    let world = with_origin();
+    let ran = world.home.home().join("ran");
+    let hook =
+        format!("printf '#!/bin/sh\\ntouch {}\\n' > pre-push; chmod +x pre-push", ran.display());
+    sh(&world, &format!("mkdir -p .git/hooks; cd .git/hooks; {hook}"));
+    let details = refused(&run(&world, &["sync", "--yes"]), "E_GIT_FAILED");
+    assert_eq!(details["hooks"], json!(["pre-push"]));
+    assert!(!ran.exists());
+    sh(&world, "rm .git/hooks/pre-push");
+    run(&world, &["sync", "--yes"]).exits(0);
+    assert!(!ran.exists());
+    sh(
+        &world,
+        &format!("mkdir ~/hooks; git config --global core.hooksPath ~/hooks; cd ~/hooks; {hook}"),
+    );
+    run(&world, &["sync", "--yes"]).exits(0);
+    assert!(ran.exists());
+}
+
 /// A credential in a URL would be told to whoever reads the answer, and stays in the repo's config.
 #[test]
 fn a_remote_with_a_credential_in_its_url_is_refused_and_not_repeated() {

@@ -138,7 +138,7 @@ pub(crate) fn drift(
 fn local(site: &Site, path: &RelPath) -> Upstream {
     let inside = site.repo.join(".git").exists();
     let asked = |arguments: &[&str]| inside.then(|| git::run(&site.repo, arguments).ok()).flatten();
-    let status = asked(&["status", "--porcelain", "--", path.as_str()]);
+    let status = asked(&[git::STATUS, &["--", path.as_str()]].concat());
     Upstream::LocalPath {
         repo_rel_path: path.to_string(),
         repo_git_rev: asked(&["rev-parse", "--verify", "HEAD"]).map(|text| text.trim().to_owned()),
