@@ -66,6 +66,45 @@ fn a_program_that_the_repository_names_is_not_run() {
     assert!(ran.exists(), "git runs it elsewhere");
 }
 
+/// Git fetches what it lacks, and its settings say by which program.
+#[test]
+fn a_server_that_the_repository_names_is_not_asked_for_what_is_missing() {
+    let world = World::with_token();
+    git(&world, &["init", "-q"]).ok();
+    world.home.write("work/a.txt", "a\n").unwrap();
+    git(&world, &["add", "a.txt"]).ok();
+    git(&world, &["commit", "-q", "-m", "a"]).ok();
+    let ran = world.home.work().join("ran");
+    let program = world.home.write("work/.git/u", "").unwrap();
+    fs::write(&program, format!("#!/bin/sh\ntouch {}\n", ran.display())).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let missing = "1234567890123456789012345678901234567890";
+    git(&world, &["update-index", "--add", "--cacheinfo", &format!("100644,{missing},miss.txt")])
+        .ok();
+    for (key, value) in [
+        ("core.repositoryFormatVersion", "1"),
+        ("extensions.partialClone", "evil"),
+        ("remote.evil.url", world.home.work().to_str().unwrap()),
+        ("remote.evil.promisor", "true"),
+        ("remote.evil.uploadpack", program.to_str().unwrap()),
+        ("protocol.file.allow", "always"),
+        ("protocol.ext.allow", "always"),
+    ] {
+        git(&world, &["config", key, value]).ok();
+    }
+    let check =
+        |arguments: &[&str]| world.keyless(&[&["hooks", "check"], arguments].concat()).run();
+    let said = check(&["--staged"]).exits(3).errors();
+    assert!(said.contains("git does not have the bytes of miss.txt"), "{said}");
+    git(&world, &["config", "remote.evil.url", &format!("ext::{}", program.display())]).ok();
+    check(&["--staged"]).exits(3);
+    check(&["--commits", "HEAD"]).ok();
+    check(&["--commits", missing]).exits(3);
+    assert!(!ran.exists());
+    git(&world, &["cat-file", "-p", missing]);
+    assert!(ran.exists(), "git runs it elsewhere");
+}
+
 /// Settings and code that a program reads itself get the alias as it stands there.
 #[test]
 fn an_alias_that_nothing_resolves_is_not_committed() {

@@ -1,4 +1,4 @@
-//! What git says of the repository that this folder lies in.
+//! What git says of the repository that this folder lies in, whose settings an agent may have written.
 
 mod commits;
 
@@ -7,11 +7,12 @@ use std::{
     io::{self, BufRead as _, BufReader, ErrorKind, Read, Write as _},
     os::unix::ffi::OsStrExt as _,
     path::{Path, PathBuf},
-    process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio},
+    process::{Child, ChildStdin, ChildStdout, ExitStatus, Stdio},
     thread::{self, JoinHandle},
 };
 
 use keyless_core::{Code, Error, SafeText};
+use keyless_pack::reading_git;
 
 pub(super) use self::commits::{Brought, Change, Changes, Range, standing};
 
@@ -110,7 +111,7 @@ pub(super) struct Objects {
 
 impl Objects {
     pub(super) fn open() -> Result<Self, Error> {
-        let mut git = git(&["cat-file", "--batch"])
+        let mut git = reading_git(&["cat-file", "--batch"])
             // A commit takes the object that is staged, not one that stands in for it here.
             .env("GIT_NO_REPLACE_OBJECTS", "1")
             .stdin(Stdio::piped())
@@ -219,18 +220,11 @@ fn one_path(arguments: &[&str]) -> Result<PathBuf, Error> {
 }
 
 fn ask(arguments: &[&str]) -> Result<Vec<u8>, Error> {
-    let output = git(arguments).output().map_err(|error| not_run(&error))?;
+    let output = reading_git(arguments).output().map_err(|error| not_run(&error))?;
     if output.status.success() {
         return Ok(output.stdout);
     }
     Err(failed(&String::from_utf8_lossy(&output.stderr)))
-}
-
-fn git(arguments: &[&str]) -> Command {
-    let mut git = Command::new("git");
-    // A program that the repository's own settings name: an agent may have written those.
-    git.args(["-c", "core.fsmonitor=false"]).args(arguments).env("LC_ALL", "C");
-    git
 }
 
 fn not_run(error: &io::Error) -> Error {
@@ -238,7 +232,7 @@ fn not_run(error: &io::Error) -> Error {
 }
 
 fn failed(said: &str) -> Error {
-    // Its words in the one language that every git of ours speaks: see `LC_ALL` above.
+    // Its words in the one language that every git of ours speaks: see `reading_git`.
     if said.contains("not a git repository") {
         return Code::RepositoryMissing.into();
     }

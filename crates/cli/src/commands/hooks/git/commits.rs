@@ -12,8 +12,9 @@ use std::{
 };
 
 use keyless_core::{Code, Error, SafeText};
+use keyless_pack::reading_git;
 
-use super::{SUBMODULE, ask, failed, git, heard, not_run, unusable};
+use super::{SUBMODULE, ask, failed, heard, not_run, unusable};
 
 /// Commits, as git's own words say which.
 #[derive(Debug, Default)]
@@ -61,7 +62,7 @@ impl Range {
     /// heads then.
     fn without_commits(&mut self) -> Result<Vec<Change>, Error> {
         let mut asked = Git::start(
-            git(&["cat-file", "--batch-check=%(objecttype) %(objectname)"]),
+            reading_git(&["cat-file", "--batch-check=%(objecttype) %(objectname)"]),
             Stdio::piped(),
         )?;
         let mut wanted = asked.child.stdin.take().expect("it is piped");
@@ -151,7 +152,7 @@ pub(in super::super) struct Changes {
 impl Changes {
     pub(in super::super) fn of(range: &mut Range) -> Result<Self, Error> {
         let loose = range.without_commits()?.into_iter();
-        let mut list = git(&["rev-list", "--reverse"]);
+        let mut list = reading_git(&["rev-list", "--reverse"]);
         list.args(&range.options).arg("--stdin").arg("--");
         let mut names = Git::start(list, Stdio::piped())?;
         let mut wanted = names.child.stdin.take().expect("it is piped");
@@ -165,7 +166,7 @@ impl Changes {
         // Plumbing, since what people set for `log` and `diff` does not count there. Of a merge, what differs from
         // all that it merges: the rest is some other commit's.
         let changes = ["diff-tree", "--stdin", "-r", "-c", "--root", "--raw", "-z", "--no-abbrev"];
-        let mut brought = git(&changes);
+        let mut brought = reading_git(&changes);
         // Also of one that changes no file, which has a message.
         brought.args(["--no-renames", "--always"]);
         let mut brought = Git::start(brought, commits.into())?;
@@ -220,7 +221,7 @@ pub(in super::super) fn standing(
 /// Hands each file of a commit or tree to `take`: its object, and its name.
 fn each_file(of: &str, mut take: impl FnMut(String, PathBuf)) -> Result<(), Error> {
     let mut git =
-        Git::start(git(&["ls-tree", "-r", "-z", "--full-tree", of, "--"]), Stdio::null())?;
+        Git::start(reading_git(&["ls-tree", "-r", "-z", "--full-tree", of, "--"]), Stdio::null())?;
     let mut list = BufReader::new(git.child.stdout.take().expect("it is piped"));
     // `MODE TYPE OBJECT`, a tab, then the name.
     while let Some(entry) = next_field(&mut list).map_err(|error| not_run(&error))? {
