@@ -4,6 +4,7 @@ mod args;
 mod commands;
 mod demo;
 mod prompt;
+mod rows;
 mod ui;
 mod visible;
 

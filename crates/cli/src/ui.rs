@@ -24,7 +24,10 @@ use keyless_daemon::ci;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::visible::{one_line, visible};
+use crate::{
+    rows::{columns, room},
+    visible::{one_line, visible},
+};
 
 /// What takes longer is told to be under way.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -350,18 +353,15 @@ const WIDEST_COLUMN: usize = 512;
 /// widest columns are cut, but never the first, which says what a row is, nor one of [`WHOLE_COLUMNS`]; where too little
 /// would be left of the others, each row is told line by line. A pipe gets all of it.
 pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) -> String {
-    let stdout = io::stdout();
-    let size = stdout.is_terminal().then(|| rustix::termios::tcgetwinsize(&stdout).ok()).flatten();
-    let room = size.map(|size| usize::from(size.ws_col)).filter(|room| *room > 0);
-    table_within(room.unwrap_or(usize::MAX), head, rows)
+    table_within(room().unwrap_or(usize::MAX), head, rows)
 }
 
 fn table_within(room: usize, head: &[&str], rows: &[Vec<String>]) -> String {
     let shown = |row: &Vec<String>| row.iter().map(|cell| one_line(cell).into_owned()).collect();
     let rows: &[Vec<String>] = &rows.iter().map(shown).collect::<Vec<_>>();
     let width = |column: usize| {
-        let cells = rows.iter().map(|row| row[column].chars().count());
-        cells.chain([head[column].chars().count()]).max().unwrap_or(0)
+        let cells = rows.iter().map(|row| columns(&row[column]));
+        cells.chain([columns(head[column])]).max().unwrap_or(0)
     };
     let mut widths: Vec<usize> = (0..head.len()).map(width).collect();
     let is_whole = |column| column == 0 || WHOLE_COLUMNS.contains(&head[column]);
@@ -409,18 +409,35 @@ fn told_by_lines(room: usize, head: &[&str], row: &[String]) -> String {
 }
 
 fn broken(text: &str, room: usize) -> Vec<String> {
-    let letters: Vec<char> = text.chars().collect();
-    letters.chunks(room.max(LEAST_COLUMN)).map(|line| line.iter().collect()).collect()
+    let room = room.max(LEAST_COLUMN);
+    let (mut lines, mut rest) = (Vec::new(), text);
+    while !rest.is_empty() {
+        // Something of it each time: the room is wider than any letter.
+        let (line, more) = rest.split_at(beginning(rest, room).len());
+        lines.push(line.to_owned());
+        rest = more;
+    }
+    lines
+}
+
+/// As much of a text as fits.
+fn beginning(text: &str, room: usize) -> &str {
+    let mut used = 0;
+    let end = text.char_indices().find(|(at, letter)| {
+        used += columns(&text[*at..*at + letter.len_utf8()]);
+        used > room
+    });
+    end.map_or(text, |(end, _)| &text[..end])
 }
 
 fn row_text(row: &[String], widths: &[usize]) -> String {
     let pad = |(cell, width): (&String, &usize)| {
-        let width = *width;
-        if cell.chars().count() <= width {
-            return format!("{cell:<pad$}", pad = width.min(WIDEST_COLUMN));
+        let (width, wide) = (*width, columns(cell));
+        if wide <= width {
+            return format!("{cell}{}", " ".repeat(width.min(WIDEST_COLUMN).saturating_sub(wide)));
         }
-        let kept: String = cell.chars().take(width - 1).collect();
-        format!("{kept}…")
+        let kept = beginning(cell, width - 1);
+        format!("{kept}…{}", " ".repeat(width - 1 - columns(kept)))
     };
     let cells: Vec<String> = row.iter().zip(widths).map(pad).collect();
     cells.join("  ").trim_end().to_owned()

@@ -12,6 +12,8 @@ use crate::{Authority, Destination, Host, Placeholder, SecretPath, is_invisible}
 
 /// The most of an agent's own words that are repeated back, in characters.
 const MAX_ECHO: usize = 300;
+/// The most blanks side by side that stand as they are: more of them push what follows to where it seems to be ours.
+const MAX_BLANKS: usize = 8;
 
 /// Text that can't hold a value.
 #[derive(Clone, Default, Debug, PartialEq, Eq)]
@@ -100,18 +102,45 @@ impl SafeText {
         }
     }
 
-    /// [`SafeText::as_they_wrote`] without shortening, for what was limited when it came in.
+    /// [`SafeText::as_they_wrote`] without shortening, for what was limited when it came in. Many blanks in a row are
+    /// counted: `\u{20}×61`.
     #[must_use]
-    pub fn as_they_wrote_in_full(mut self, text: &str) -> Self {
+    pub fn as_they_wrote_in_full(self, text: &str) -> Self {
+        self.with_blanks(text, MAX_BLANKS)
+    }
+
+    /// As [`SafeText::as_they_wrote_in_full`], for a line that is laid out by blanks: up to `most` side by side stay.
+    #[must_use]
+    pub fn as_they_laid_out(self, line: &str, most: usize) -> Self {
+        self.with_blanks(line, most)
+    }
+
+    fn with_blanks(mut self, text: &str, most: usize) -> Self {
+        let mut blanks = 0;
         for character in text.chars() {
+            if matches!(character, ' ' | '\n') {
+                blanks += 1;
+                continue;
+            }
+            self.push_blanks(blanks, most);
+            blanks = 0;
             match character {
                 '\'' | '"' | '\\' => self.0.push(character),
-                '\n' => self.0.push(' '),
                 other if is_invisible(other) => self.0.extend(other.escape_unicode()),
                 other => self.0.extend(other.escape_debug()),
             }
         }
+        self.push_blanks(blanks, most);
         self
+    }
+
+    fn push_blanks(&mut self, blanks: usize, most: usize) {
+        if blanks <= most {
+            self.0.extend(std::iter::repeat_n(' ', blanks));
+        } else {
+            use fmt::Write;
+            write!(self.0, " \\u{{20}}×{blanks} ").expect("writing to a String does not fail");
+        }
     }
 
     /// The text.
@@ -149,6 +178,12 @@ mod tests {
         // A letter and a sign without a shape.
         let text = SafeText::default().as_they_wrote("a\u{3164}b\u{2800}\u{fe00} é ❤");
         assert_eq!(text.as_str(), "a\\u{3164}b\\u{2800}\\u{fe00} é ❤");
+        // What pushes the rest of a line to where it seems to be ours.
+        let blanks = format!("{}a{}b{}", " ".repeat(8), " ".repeat(9), "\n".repeat(61));
+        let text = SafeText::default().as_they_wrote(&blanks);
+        assert_eq!(text.as_str(), "        a \\u{20}×9 b \\u{20}×61 ");
+        let line = SafeText::default().as_they_laid_out(&blanks[..18], 9);
+        assert_eq!(line.as_str(), "        a         b"[..18].to_owned());
         let long = SafeText::default().as_they_wrote(&"x".repeat(400));
         assert_eq!(long.as_str().chars().count(), MAX_ECHO + 1);
     }

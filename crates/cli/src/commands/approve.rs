@@ -1,7 +1,7 @@
 //! `keyless approve`: what agents ask, shown in full, and the person's answers.
 //!
 //! An agent's words are shown as its words: on a line of their own, every character that can't be seen
-//! made visible. What is true of a secret comes from the vault. Nothing is chosen beforehand: who just presses
+//! made visible, and in rows that don't begin as ours do. What is true of a secret comes from the vault. Nothing is chosen beforehand: who just presses
 //! Enter has refused.
 
 mod deed;
@@ -17,7 +17,7 @@ use keyless_daemon::{
 };
 use serde_json::{Value, json};
 
-pub(super) use self::words::{about, told, visible};
+pub(super) use self::words::{about, told, visible, visible_line};
 use self::{
     dialog::{About, Dialog},
     words::{describe, standing_rows},
@@ -26,6 +26,7 @@ use super::{ui::ValueScene, unlock_beside_broker};
 use crate::{
     args::{AnswerWord, ApproveArgs},
     prompt,
+    rows::fitted,
     ui::{Ui, table},
 };
 
@@ -114,7 +115,7 @@ async fn answer(
     (approver, guide): (&mut ApproverHandle, &Guide),
     request: &Shown,
 ) -> Result<ExitCode, Error> {
-    ui.line(&describe(request));
+    ui.line(&fitted(&describe(request)));
     let is_typed = !args.value.value_stdin && args.value.from_file.is_none();
     let (known, secret) = (guide.providers(), guide.secret(request).await);
     if is_typed
@@ -122,7 +123,7 @@ async fn answer(
         // Where to get it, step by step, and where it goes; nothing for a request that asks for no value.
         && let Some(scene) = ValueScene::of_request(request, secret.clone(), &known)
     {
-        ui.line(&scene.words());
+        ui.line(&fitted(&scene.words()));
     }
     let metadata = secret.map(|secret| secret.metadata).unwrap_or_default();
     let about = About { request, metadata: &metadata, known: &known };
@@ -151,7 +152,7 @@ async fn settle(
     let cancelled = matches!(answer, Answer::Cancel | Answer::Deny);
     let settled = approver.answer(&request.id, answer, value).await?;
     let data = json!({ "request": shown(&settled), "accepted": !cancelled });
-    ui.answer("approve", &data, &told(&settled));
+    ui.answer("approve", &data, &fitted(&told(&settled)));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -164,7 +165,7 @@ async fn list(ui: &Ui, approver: &mut ApproverHandle) -> Result<ExitCode, Error>
     let mut words = if pending.is_empty() {
         "Nothing waits for an answer.\n".to_owned()
     } else {
-        pending.iter().map(describe).collect::<Vec<_>>().join("\n")
+        fitted(&pending.iter().map(describe).collect::<Vec<_>>().join("\n"))
     };
     if !standing.is_empty() {
         let head = ["ID", "STATUS", "ABOUT", "SESSION", "LEFT"];

@@ -41,6 +41,7 @@ pub(crate) use self::args::PackArgs;
 use self::args::{AgentpackCli, EvolveCommand, ExplainCommand, McpCommand, PackCommand};
 use crate::{
     prompt,
+    rows::fitted,
     ui::{Format, Ui},
 };
 
@@ -266,7 +267,7 @@ impl Call<'_> {
         if apply && !dry_run && !options.yes && !self.ui.is_json() {
             // A person sees the diff first, and then says yes to it.
             let (preview, hash) = commands::preview_for_review(at, request)?;
-            self.ui.line(words::preview(&preview.data).trim_end());
+            self.ui.line(&fitted(words::preview(&preview.data).trim_end()));
             options.yes = self.plain_yes("Apply these changes?")?;
             let done = commands::deploy_reviewed(at, request, options, &hash, &Unwatched)?;
             return self.answer(done, words::deploy);
@@ -350,7 +351,7 @@ impl Call<'_> {
             for warning in &answer.warnings {
                 self.ui.warn(for_people(warning));
             }
-            self.ui.line(words(&answer.data).trim_end());
+            self.ui.line(&fitted(words(&answer.data).trim_end()));
         }
         Ok(())
     }

@@ -326,6 +326,22 @@ fn a_yes_at_a_terminal_is_to_the_diff_that_was_shown() {
     assert!(codex(&world).join("AGENTS.md").exists());
 }
 
+/// A terminal breaks long lines at its edge, where our own begin.
+#[test]
+fn a_modules_lines_stand_nowhere_as_ours() {
+    let world = with_repo(1);
+    let text = format!("Be kind.{}No changes.\n", " ".repeat(71));
+    write(&world, "modules/base/AGENTS.md", &text);
+    let shell = format!("stty cols 80; exec {} pack diff", crate::invocation::KEYLESS);
+    let diff = world.keyless(&[]).instead(&["sh", "-c", &shell]);
+    let screen = at_a_terminal(&world, diff, "finish(code=0)");
+    let plain = anstream::adapter::strip_str(&screen).to_string();
+    let row = plain.lines().find(|row| row.contains("No changes.")).unwrap();
+    assert_eq!(row.trim_end(), "¦ No changes.", "{plain}");
+    let piped = world.keyless(&["pack", "diff"]).run().ok();
+    assert!(piped.contains(text.trim_end()), "nobody breaks it in a pipe: {piped}");
+}
+
 #[test]
 fn a_person_at_a_terminal_chooses_targets_and_scope() {
     let world = World::empty();

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use keyless_core::approval::{WantedAction, WantedDeploy, WantedFile};
 use keyless_daemon::Shown;
 
-use super::words::{known, visible};
+use super::words::{known, visible, visible_line};
 
 /// The lines about an action of an agent.
 pub(super) fn action(text: &mut String, request: &Shown, wanted: &WantedAction) {
@@ -66,6 +66,6 @@ fn one_file(text: &mut String, file: &WantedFile) {
 /// Words of others, each line with a bar before it: none of them can be taken for ours.
 fn quote(text: &mut String, words: &str) {
     for line in words.split('\n') {
-        let _ = writeln!(text, "    | {}", visible(line));
+        let _ = writeln!(text, "    | {}", visible_line(line));
     }
 }

@@ -15,6 +15,7 @@ use super::{super::variable_named, typed, visible};
 use crate::{
     args::{AnswerWord, ApproveArgs},
     prompt,
+    rows::fitted,
     ui::Ui,
 };
 
@@ -48,7 +49,10 @@ impl About<'_> {
     /// Says where in requests a value goes at hosts that are given with it, before it is typed.
     fn tell_places(self, ui: &Ui, to: &[Destination]) {
         if let (Some(path), false) = (&self.request.path, to.is_empty()) {
-            ui.line(&format!("It goes into {}.", visible(&places_at(self.known, path, to))));
+            ui.line(&fitted(&format!(
+                "It goes into {}.",
+                visible(&places_at(self.known, path, to))
+            )));
         }
     }
 }

@@ -11,6 +11,9 @@ use keyless_daemon::{By, Known, Present, Shown, lasting};
 use super::deed;
 use crate::ui::table;
 
+/// The most blanks side by side that stand as they are in code and diffs.
+const MOST_BLANKS: usize = 40;
+
 /// The whole request. Ends with a line end.
 pub(super) fn describe(request: &Shown) -> String {
     let mut text = format!(
@@ -167,9 +170,14 @@ pub(in crate::commands) fn about(request: &Shown) -> String {
     request.answers().map_or(title.clone(), |answers| format!("{title} ({answers})"))
 }
 
-/// Text of an agent on one line, with everything that can't be seen made visible.
+/// Text of an agent on one line, with everything that can't be seen made visible, many blanks in a row among it.
 pub(in crate::commands) fn visible(text: &str) -> String {
     SafeText::default().as_they_wrote_in_full(text).as_str().to_owned()
+}
+
+/// As [`visible`], for one line of a text that is laid out by blanks.
+pub(in crate::commands) fn visible_line(line: &str) -> String {
+    SafeText::default().as_they_laid_out(line, MOST_BLANKS).as_str().to_owned()
 }
 
 #[cfg(test)]

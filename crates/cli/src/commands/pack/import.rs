@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use keyless_pack::{ImportData, ImportOp, ImportOptions, commands};
 
 use super::{Call, Outcome, args::ImportWords, for_people};
+use crate::rows::fitted;
 
 impl Call<'_> {
     pub(super) fn import(&self, words: &ImportWords) -> Outcome {
@@ -17,7 +18,7 @@ impl Call<'_> {
         if options.apply && !yes && !self.ui.is_json() {
             options.apply = false;
             let planned = commands::import(at, request, &options, false)?;
-            self.ui.line(import(&planned.data).trim_end());
+            self.ui.line(&fitted(import(&planned.data).trim_end()));
             yes = self.plain_yes("Make these modules?")?;
             options.apply = true;
         }

@@ -11,6 +11,7 @@ use super::{
     args::{BootstrapWords, InitWords},
     ask, words,
 };
+use crate::rows::fitted;
 
 impl Call<'_> {
     pub(super) fn init(&self, init: &InitWords) -> Outcome {
@@ -39,7 +40,7 @@ impl Call<'_> {
             return self.answer(done, words::bootstrap);
         }
         let (planned, hash) = commands::bootstrap_for_review(at, request, options)?;
-        self.ui.line(words::bootstrap(&planned.data).trim_end());
+        self.ui.line(&fitted(words::bootstrap(&planned.data).trim_end()));
         if planned.data.changes.is_empty() {
             return Ok(());
         }

@@ -6,6 +6,7 @@ use clap::Subcommand;
 use keyless_pack::{AuditData, Code, LintData, PackError, PolicyLockData, commands};
 
 use super::{Call, Outcome, for_people};
+use crate::rows::fitted;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum PolicyCommand {
@@ -54,7 +55,7 @@ impl Call<'_> {
             let line = issue["details"]["line"].as_u64();
             let line = line.map(|line| format!(":{line}")).unwrap_or_default();
             let (path, message, rule) = (text("path"), text("message"), text("rule"));
-            self.ui.line(&for_people(&format!("{path}{line}: {message} ({rule})")));
+            self.ui.line(&fitted(&for_people(&format!("{path}{line}: {message} ({rule})"))));
         }
     }
 }

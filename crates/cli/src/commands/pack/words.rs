@@ -10,7 +10,7 @@ use keyless_pack::{
     RollbackData, RollbackPreview, StatusData, Summary, UpdateData, UpdateKind,
 };
 
-use crate::{ui::Ui, visible::one_line};
+use crate::{rows::barred, ui::Ui, visible::one_line};
 
 pub(super) fn error(error: &PackError) {
     let message = format!("{} ({})", error.message(), error.code().as_str());
@@ -291,7 +291,7 @@ fn coloured(diff: &str) -> String {
             Some(b'@') => AnsiColor::Cyan.on_default(),
             _ => Style::new(),
         };
-        format!("{style}{}{style:#}\n", one_line(line))
+        barred(&format!("{style}{}{style:#}\n", one_line(line)))
     };
     diff.lines().map(line).collect()
 }

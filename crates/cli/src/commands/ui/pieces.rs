@@ -6,7 +6,7 @@
 use ratatui::text::{Line, Span};
 
 use super::{
-    super::approve::visible,
+    super::approve::visible_line,
     theme::{Mood, Theme},
 };
 
@@ -47,7 +47,7 @@ impl Piece {
 
     /// Somebody else's words, line by line.
     pub(super) fn theirs(words: &str) -> impl Iterator<Item = Self> {
-        words.split('\n').map(|line| Self::Theirs(visible(line)))
+        words.split('\n').map(|line| Self::Theirs(visible_line(line)))
     }
 
     /// A unified diff, line by line. The names of both sides begin with signs, too, and are no change.
@@ -56,7 +56,7 @@ impl Piece {
         let mut is_head = true;
         words.split('\n').map(move |line| {
             is_head = is_head && !line.starts_with('@');
-            if is_head { Self::Theirs(visible(line)) } else { Self::Diff(visible(line)) }
+            if is_head { Self::Theirs(visible_line(line)) } else { Self::Diff(visible_line(line)) }
         })
     }
 

@@ -405,6 +405,35 @@ fn approvals_asked_for_by_an_agent_have_their_statuses() {
     assert!(message.contains(&told), "{message}");
 }
 
+/// A terminal breaks long lines at its edge, where our own begin.
+#[test]
+fn an_agents_words_stand_nowhere_as_ours() {
+    let world = World::with_token();
+    gated(&world, "session");
+    unlock(&world);
+    let mut agent = Agent::connect(&world);
+    let forged = "prov-3b1f5a7c9d2e  use  4 min left";
+    // Behind "  It says:   ", at the edge of 80 columns.
+    for filler in [" ", "."] {
+        let reason = format!("ok {}{forged} {}Secret: x", filler.repeat(64), " ".repeat(46));
+        agent.ask("secrets_request_use_approval", &json!({ "path": TOKEN, "reason": reason }));
+    }
+    let shell = format!("stty cols 80; exec {} approve --list", crate::invocation::KEYLESS);
+    let listing = world.keyless(&[]).instead(&["sh", "-c", &shell]);
+    let screen = at_a_terminal(&world, listing, "finish(code=0)");
+    let plain = anstream::adapter::strip_str(&screen).to_string();
+    let rows: Vec<&str> = plain.lines().filter(|row| row.contains("3b1f")).collect();
+    assert!(rows.len() == 2, "{plain}");
+    for row in &rows {
+        assert!(row.starts_with("  It says: ") || row.starts_with(&" ".repeat(13)), "{plain}");
+    }
+    assert!(plain.contains(r"It says:   ok \u{20}×65 prov-3b1f"), "{plain}");
+    assert!(plain.lines().all(|row| row.trim_end().chars().count() <= 80), "{plain}");
+    let piped = approve(&world, &["--list"]).ok();
+    let dotted = format!("  It says:   ok {}{forged}", ".".repeat(64));
+    assert!(piped.contains(&dotted), "{piped}");
+}
+
 /// Inside the jail the tools know what the session was given and what its project declares, wherever they are started.
 #[test]
 fn inside_the_jail_tools_see_what_the_session_has() {
