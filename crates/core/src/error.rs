@@ -672,6 +672,10 @@ codes! {
     StoreUnusable = "store_unusable", "NL-E500", 500, Store, Operator, true,
         "check the file's permissions and disk, or restore a backup",
         "The store can't be read or written.";
+    /// An answer counts for nothing any more in this process, and the store could not be told.
+    TakenBackUnwritten = "taken_back_unwritten", "NL-E502", 507, Store, Operator, true,
+        "free disk space, then take it back once more: else it counts again once this broker has ended (keyless doctor)",
+        "The running broker goes by it no longer, but the store could not be written.";
     /// A prompt is needed and there is no terminal.
     TerminalRequired = "terminal_required", "NL-E800", 400, Usage, Operator, false,
         "run it in a terminal; where an option is named above, that does as well",

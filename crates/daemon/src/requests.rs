@@ -326,11 +326,12 @@ impl Requests {
         let told = Told::in_log(&self.log, vec![entry()]);
         match self.put_over_told(row, &over, told).await {
             Err(StoreError::Unrecorded(_)) => {
-                if self.put_over(row, &over).await? {
+                let put = self.put_over_told(row, &over, Told::nothing()).await;
+                if put.map_err(unwritten)? {
                     self.log.owe(entry());
                 }
             }
-            other => drop(other?),
+            other => drop(other.map_err(unwritten)?),
         }
         Ok(over)
     }
@@ -639,6 +640,16 @@ fn too_late(request: &Request, status: Status) -> SafeText {
         0..=119 => words.and(seconds).and(" s ago"),
         _ => words.and(seconds / 60).and(" min ago"),
     }
+}
+
+/// That what is taken back counts for nothing here, and the store, as it takes nothing just now, still has it.
+fn unwritten(error: StoreError) -> Error {
+    let error = Error::from(error);
+    let why = match error.code() {
+        Code::DiskFull => SafeText::words("the disk is full"),
+        _ => error.detail().clone(),
+    };
+    Error::with(Code::TakenBackUnwritten, why)
 }
 
 /// There is no request of this name, as far as the session that asks may know.

@@ -189,7 +189,12 @@ impl ApproverHandle {
     /// Revokes an approval, or lifts a denial.
     pub async fn take_back(&mut self, id: &RequestId) -> Result<Shown, Error> {
         match self {
-            Self::Local(approver) => approver.take_back(id).await,
+            // What this process knows ends with it, so that nothing has been taken back.
+            Self::Local(approver) => approver.take_back(id).await.map_err(|error| {
+                let is_unwritten = error.code() == Code::TakenBackUnwritten;
+                let why = || Error::with(Code::StoreUnusable, error.detail().clone());
+                if is_unwritten { why() } else { error }
+            }),
             Self::Remote(remote) => done(remote.call(&Call::TakeBack { id: id.clone() }).await?),
         }
     }

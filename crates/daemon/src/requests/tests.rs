@@ -158,7 +158,9 @@ async fn what_is_taken_back_is_written_by_another_try() {
     scene.behind_its_back(
         "CREATE TRIGGER full BEFORE UPDATE ON requests BEGIN SELECT raise(ABORT, 'no'); END",
     );
-    requests.take_back(&ids[0]).await.unwrap_err();
+    let error = requests.take_back(&ids[0]).await.unwrap_err();
+    assert_eq!(error.code(), Code::TakenBackUnwritten);
+    assert!(!error.message().contains("nothing was changed"), "{error:?}");
     let restarted = || Requests::new(&scene.vault, scene.log.clone());
     assert_eq!((holding(&requests).await, holding(&restarted()).await), (0, 2));
     scene.behind_its_back("DROP TRIGGER full");
