@@ -78,6 +78,9 @@ mod tests {
         let under = json!({ "type": "exec", "template": "x", "delegation_token_id": "t-1" });
         let told = json!({ "action": { "type": "exec", "template": "x" }, "delegation": { "token_id": "t-1" } });
         assert_eq!(payload("nl_execute_action", under), Ok(told));
+        let named = json!({ "type": "exec", "template": "x", "request_id": "r-1" });
+        let told = json!({ "action": { "type": "exec", "template": "x" }, "request_id": "r-1" });
+        assert_eq!(payload("nl_execute_action", named), Ok(told));
         let chosen = json!({ "type": "exec", "template": "x", "agent": { "agent_uri": "nl://b.c/d/1.0.0" } });
         let sent = payload("nl_execute_action", chosen).unwrap();
         assert_eq!(sent, json!({ "action": { "type": "exec", "template": "x" } }));

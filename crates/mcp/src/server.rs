@@ -238,17 +238,19 @@ impl ServerHandler for Server {
 
     async fn list_tools(
         &self,
-        _: Option<PaginatedRequestParams>,
+        page: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
+        refuse_cursor(page)?;
         Ok(ListToolsResult::with_all_items(self.tools()))
     }
 
     async fn list_resources(
         &self,
-        _: Option<PaginatedRequestParams>,
+        page: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
+        refuse_cursor(page)?;
         let documents = nl::DOCUMENTS.iter().filter(|_| self.has_documents());
         let listed: Vec<Resource> = documents.map(nl::Document::listed).collect();
         Ok(ListResourcesResult::with_all_items(listed))
@@ -298,6 +300,14 @@ impl ServerHandler for Server {
                 Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, words, None))
             }
         }
+    }
+}
+
+/// Lists come whole, and no cursor was ever given out.
+fn refuse_cursor(page: Option<PaginatedRequestParams>) -> Result<(), ErrorData> {
+    match page.and_then(|page| page.cursor) {
+        None => Ok(()),
+        Some(_) => Err(ErrorData::invalid_params("no cursor was given out: leave it away", None)),
     }
 }
 

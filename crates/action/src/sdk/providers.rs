@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, fs, io::ErrorKind, path::Path};
 
+use data_encoding::BASE64;
 use keyless_core::{Code, Error, SafeText, database::DATABASE_PROVIDER};
 use serde_json::{Value, json};
 
@@ -147,7 +148,7 @@ impl Providers {
         }
     }
 
-    /// An answer as data: AWS's by its models, else JSON as it is and anything else as text.
+    /// An answer as data: AWS's by its models, else as [`data`].
     pub(super) fn data(
         &self,
         provider: &str,
@@ -162,7 +163,7 @@ impl Providers {
     }
 }
 
-/// JSON as it is, anything else as text.
+/// JSON as it is, other text as it is, and bytes in base64.
 pub(super) fn data(answer: &Answer) -> Value {
     if answer.body.is_empty() {
         return json!({"status": answer.status});
@@ -171,9 +172,13 @@ pub(super) fn data(answer: &Answer) -> Value {
     if media_type.trim_start().starts_with("application/x-www-form-urlencoded") {
         return pairs(&answer.body);
     }
-    serde_json::from_slice(&answer.body).unwrap_or_else(
-        |_| json!({"status": answer.status, "body": String::from_utf8_lossy(&answer.body)}),
-    )
+    serde_json::from_slice(&answer.body).unwrap_or_else(|_| {
+        let status = answer.status;
+        match str::from_utf8(&answer.body) {
+            Ok(text) => json!({ "status": status, "body": text }),
+            Err(_) => json!({ "status": status, "body_base64": BASE64.encode(&answer.body) }),
+        }
+    })
 }
 
 /// A form, as a service answers with one (RFC 6749's ancestors do), by its names.
@@ -270,6 +275,8 @@ fn at_line(text: &str, error: &toml::de::Error) -> String {
 
 #[cfg(test)]
 mod tests {
+    use zeroize::Zeroizing;
+
     use super::*;
     use crate::{
         executor::Work,
@@ -301,6 +308,18 @@ mod tests {
         let found = call.headers.iter().find(|(name, _)| name == header.0);
         assert_eq!(found.map(|(_, value)| value.as_str()), Some(header.1));
         assert_eq!(String::from_utf8_lossy(&call.body), body);
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_come_in_base64() {
+        let told = |body: &[u8]| {
+            let body = Zeroizing::new(body.to_vec());
+            data(&Answer { status: 200, headers: Vec::new(), body })
+        };
+        assert_eq!(told(b"[1]"), json!([1]));
+        assert_eq!(told("caf\u{e9}".as_bytes()), json!({ "status": 200, "body": "caf\u{e9}" }));
+        assert_eq!(told(b"\x1f\x8b\x08\xff"), json!({ "status": 200, "body_base64": "H4sI/w==" }));
+        assert_eq!(told(b""), json!({ "status": 200 }));
     }
 
     #[test]

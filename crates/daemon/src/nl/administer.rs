@@ -181,11 +181,13 @@ impl NlService {
         payload: &Map<String, Value>,
     ) -> Result<Value, NlFault> {
         let asked = payload.get("instance_id").and_then(Value::as_str);
-        let Some(asked) = asked.filter(|asked| *asked != caller.aid.instance_id.as_str()) else {
+        let instance = asked.map(InstanceId::parse);
+        let is_other = |_: &&str| instance.as_ref() != Some(&Some(caller.aid.instance_id.clone()));
+        let Some(asked) = asked.filter(is_other) else {
             return Ok(caller.aid.as_message());
         };
         if caller.aid.is_administrator()
-            && let Some(instance) = InstanceId::parse(asked)
+            && let Some(instance) = instance.flatten()
             && let Ok(aid) = self.agents.show(&instance).await
             && aid.organization_id == caller.aid.organization_id
         {

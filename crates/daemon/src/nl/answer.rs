@@ -23,6 +23,8 @@ pub(crate) struct Outcome {
     pub(crate) fault: Option<NlFault>,
     /// Whether the same message has the same answer: not where nothing was done and another try may do.
     pub(crate) is_settled: bool,
+    /// How the sender's window stands after all that it was counted for, if that is more than the message.
+    rate: Option<RateState>,
 }
 
 /// An answer as it goes out.
@@ -41,7 +43,7 @@ pub(crate) struct Answered {
 impl Outcome {
     /// It was done.
     pub(crate) fn done(kind: MessageType, status: u16, body: Value) -> Self {
-        Self { kind, status, body, fault: None, is_settled: true }
+        Self { kind, status, body, fault: None, is_settled: true, rate: None }
     }
 
     /// It was not done. `body` is what an answer of its kind has beside the error.
@@ -52,7 +54,7 @@ impl Outcome {
             _ => fault.status(),
         };
         let is_settled = !fault.code().remediation().retryable;
-        Self { kind, status, body, fault: Some(fault), is_settled }
+        Self { kind, status, body, fault: Some(fault), is_settled, rate: None }
     }
 
     /// The same of what another try may change.
@@ -60,10 +62,20 @@ impl Outcome {
         Self { is_settled: false, ..self }
     }
 
+    /// The same, counted for more than the message.
+    pub(super) fn counted(self, rate: Option<RateState>) -> Self {
+        Self { rate, ..self }
+    }
+
     /// The same of something that has begun, or not: what has begun is done once.
     pub(super) fn of_begun(mut self, has_begun: bool) -> Self {
         self.is_settled |= has_begun;
         self
+    }
+
+    #[cfg(test)]
+    pub(super) fn rate(&self) -> Option<RateState> {
+        self.rate
     }
 
     /// The object in a form.
@@ -112,7 +124,7 @@ impl Outcome {
         }
         let body = message.answered(self.kind, body, &id, now);
         // The window that is spent is the one to be told of.
-        let rate = self.spent().or(rate);
+        let rate = self.spent().or(self.rate).or(rate);
         Answered { status: self.status, body, rate, retry_after: self.retry_after() }
     }
 

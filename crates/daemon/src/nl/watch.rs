@@ -7,7 +7,7 @@ use std::{sync::Arc, time::Instant};
 use jiff::Timestamp;
 use keyless_core::{
     Code, Error,
-    action::Encoding,
+    action::{ActionType, Encoding},
     agent::{AgentState, InstanceId, LifecycleAuthority},
     audit::{Action, Detail, Draft, Outcome, Target},
     deny::Category,
@@ -67,8 +67,10 @@ impl NlService {
         fault: Option<&NlFault>,
     ) -> Result<Option<NlFault>, Error> {
         let now = Timestamp::now();
-        let is_encoded = course.redacted.iter().map(|found| found.encoding != Encoding::Plain);
-        let mut seen = of_redactions(is_encoded, now);
+        // What a service sends back is no agent's doing, as where a proxy has taken it out; the action's end has it.
+        let is_agents = account.kind != Some(ActionType::SdkProxy);
+        let redacted = course.redacted.iter().filter(|_| is_agents);
+        let mut seen = of_redactions(redacted.map(|found| found.encoding != Encoding::Plain), now);
         // What keeps another agent from work that it was handed, the message's own end has as well.
         let is_of_issuer = caller.acting.as_ref().is_some_and(Acting::is_of_issuer);
         let fault = fault.filter(|_| !is_of_issuer);

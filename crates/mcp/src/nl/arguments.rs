@@ -12,10 +12,16 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
 
 /// What the protocol's own messages say beside what they ask for: the server says it for its agent, whatever stands here.
-const OF_MESSAGES: [&str; 4] = ["$schema", "agent", "nl_version", "request_id"];
+const OF_MESSAGES: [&str; 4] = ["$schema", "agent", "nl_version", REQUEST_ID];
+
+/// What is done once names its request itself, where the agent wants to say that it is the same again.
+const REQUEST_ID: &str = "request_id";
 
 /// Arguments that make a payload.
 pub(super) trait Arguments: DeserializeOwned + JsonSchema + Serialize + 'static {
+    /// Whether the message is done once, however often the same one comes: then it may have a [`REQUEST_ID`].
+    const IS_DONE_ONCE: bool = false;
+
     /// The payload of these members, none of which is null.
     fn wrap(members: Map<String, Value>) -> Map<String, Value> {
         members
@@ -25,7 +31,8 @@ pub(super) trait Arguments: DeserializeOwned + JsonSchema + Serialize + 'static 
 /// Reads the arguments of a tool; the error names those that it has.
 pub(super) fn payload<A: Arguments>(mut arguments: Value) -> Result<Map<String, Value>, Error> {
     if let Some(members) = arguments.as_object_mut() {
-        members.retain(|name, _| !OF_MESSAGES.contains(&name.as_str()));
+        let is_own = |name: &str| A::IS_DONE_ONCE && name == REQUEST_ID;
+        members.retain(|name, _| is_own(name) || !OF_MESSAGES.contains(&name.as_str()));
     }
     let read: A = serde_json::from_value(arguments).map_err(|error| {
         let words = SafeText::words("the arguments: ").as_they_wrote(&error.to_string());
@@ -103,6 +110,9 @@ pub(super) struct ExecuteAction {
     dry_run: Option<bool>,
     /// The delegation that it is done under, if another agent handed you a `token_id` for it.
     delegation_token_id: Option<String>,
+    /// A name of your own for this request: the same one with the same arguments, within ten minutes, gets the same answer and
+    /// does nothing again.
+    request_id: Option<String>,
 }
 
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -135,6 +145,9 @@ pub(super) struct CreateDelegation {
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "maybe_whole")]
     #[schemars(range(min = 1))]
     ttl_seconds: Option<u64>,
+    /// A name of your own for this request: the same one with the same arguments, within ten minutes, gets the same answer and
+    /// does nothing again.
+    request_id: Option<String>,
 }
 
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -169,6 +182,9 @@ pub(super) struct RegisterAgent {
     organization_id: Option<String>,
     /// For an administrator: who answers for it, as `type` (`human` or `agent`) and `identifier`. Left out, you do.
     delegated_by: Option<Map<String, Value>>,
+    /// A name of your own for this request: the same one with the same arguments, within ten minutes, gets the same answer and
+    /// does nothing again.
+    request_id: Option<String>,
 }
 
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -238,21 +254,29 @@ fn name_twice(schema: &mut Schema, names: &[(&str, &str)]) {
 }
 
 impl Arguments for CheckAccess {}
-impl Arguments for CreateDelegation {}
+impl Arguments for CreateDelegation {
+    const IS_DONE_ONCE: bool = true;
+}
 impl Arguments for GetAgent {}
 impl Arguments for ListSecrets {}
 impl Arguments for Nothing {}
 impl Arguments for QueryAudit {}
-impl Arguments for RegisterAgent {}
+impl Arguments for RegisterAgent {
+    const IS_DONE_ONCE: bool = true;
+}
 impl Arguments for RevokeAgent {}
 impl Arguments for RevokeDelegation {}
 
 impl Arguments for ExecuteAction {
+    const IS_DONE_ONCE: bool = true;
+
     fn wrap(mut members: Map<String, Value>) -> Map<String, Value> {
+        let id = members.remove(REQUEST_ID).map(|id| (REQUEST_ID.to_owned(), id));
         let token = members.remove("delegation_token_id");
         let shown = token.map(|token| Map::from_iter([("token_id".to_owned(), token)]));
         let shown = shown.map(|shown| ("delegation".to_owned(), Value::Object(shown)));
-        shown.into_iter().chain([("action".to_owned(), Value::Object(members))]).collect()
+        let action = [("action".to_owned(), Value::Object(members))];
+        id.into_iter().chain(shown).chain(action).collect()
     }
 }
 

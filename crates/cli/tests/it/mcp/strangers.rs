@@ -326,6 +326,8 @@ fn no_tool_and_no_error_shows_a_value() {
         .map(|tool| tool["name"].clone())
         .collect();
     assert_eq!(listed, names.map(Value::from));
+    let beyond = agent.call("tools/list", &json!({ "cursor": "zz" }));
+    assert_eq!(beyond["error"]["code"], -32602, "{beyond}");
     let arguments = [
         json!({}),
         about(TOKEN),

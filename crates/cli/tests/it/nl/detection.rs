@@ -73,6 +73,26 @@ fn values_in_outputs_bring_a_person_in_and_then_end_it() {
     assert_eq!(code(&served.act(&exec("true"))), "NL-E103");
 }
 
+/// It was no agent that said it.
+#[test]
+fn a_service_that_sends_its_credential_back_makes_nobody_suspect() {
+    let mut world = with_secrets();
+    let _echo = world.origin("api.github.com");
+    world.add("team/github/token", &["--to", "api.github.com"]).ok();
+    let served = Served::start(&world);
+    granted(&world, AGENT, &["github/*"]);
+    let call = json!({
+        "type": "sdk_proxy", "provider": "github", "service": "users", "parameters": {},
+        "operation": "get_authenticated", "credentials_ref": "{{nl:github/TOKEN}}",
+    });
+    for _ in 0..2 {
+        let answered = served.act(&call);
+        assert_eq!(answered["body"]["status"], "success", "{answered}");
+        assert_eq!(answered["body"]["redacted"], true, "{answered}");
+    }
+    assert_eq!(threat(&world, &instance(&served))["score"], 0);
+}
+
 /// What the guard stops is told and written down as that, be it what turns the agent red.
 #[test]
 fn a_block_that_turns_an_agent_red_is_a_block() {

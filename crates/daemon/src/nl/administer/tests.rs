@@ -236,6 +236,9 @@ async fn an_administrator_sees_its_own_organization() {
     let shown = |id: &InstanceId| payload(&json!({ "instance_id": id.as_str() }));
     let seen = nl.shown(&by, &shown(&worker.aid.instance_id)).await.unwrap();
     assert_eq!(seen["agent_uri"], worker.aid.agent_uri.as_str());
+    let own = json!({ "instance_id": worker.aid.instance_id.as_str().to_uppercase() });
+    let seen = nl.shown(&worker, &payload(&own)).await.unwrap();
+    assert_eq!(seen["agent_uri"], worker.aid.agent_uri.as_str());
     for (who, whom) in [(&by, &other.instance_id), (&worker, &by.aid.instance_id)] {
         assert_eq!(nl.shown(who, &shown(whom)).await.unwrap_err().status(), 404);
     }

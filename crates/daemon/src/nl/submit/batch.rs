@@ -16,6 +16,7 @@ use super::{MAX_ANSWER, Unread, parsed};
 use crate::nl::{
     answer::Outcome,
     caller::Caller,
+    rates::RateState,
     replays::Turn,
     service::{NlService, fingerprint_of},
 };
@@ -46,12 +47,13 @@ impl NlService {
         }
         let mut responses = Vec::with_capacity(actions.len());
         let mut done = Vec::new();
-        let mut is_settled = true;
+        let (mut is_settled, mut rate) = (true, None);
         for (number, (action, turn)) in actions.iter().zip(turns).enumerate() {
             let outcome = match turn {
                 Turn::Again(outcome) => outcome,
                 Turn::First(first) => {
-                    let outcome = self.nth(caller, action, (id, number)).await.within(left);
+                    let outcome = self.nth(caller, action, (id, number), &mut rate).await;
+                    let outcome = outcome.within(left);
                     left = left.saturating_sub(outcome.size());
                     let outcome = Arc::new(outcome);
                     if outcome.is_settled {
@@ -68,7 +70,7 @@ impl NlService {
             first.finish(&outcome, outcome.size());
         }
         let body = json!({ "nl_version": NL_VERSION, "request_id": id, "responses": responses });
-        let outcome = Outcome::done(MessageType::ActionResponse, 200, body);
+        let outcome = Outcome::done(MessageType::ActionResponse, 200, body).counted(rate);
         Ok(if is_settled { outcome } else { outcome.unsettled() })
     }
 
@@ -89,9 +91,18 @@ impl NlService {
     }
 
     /// One action of several.
-    async fn nth(&self, caller: &Caller, action: &Value, (id, number): (&str, usize)) -> Outcome {
+    async fn nth(
+        &self,
+        caller: &Caller,
+        action: &Value,
+        (id, number): (&str, usize),
+        rate: &mut Option<RateState>,
+    ) -> Outcome {
         // The message was counted for its first action.
-        let counted = if number == 0 { Ok(()) } else { self.count(caller).await.map(drop) };
+        let counted = match number {
+            0 => Ok(()),
+            _ => self.count(caller).await.map(|state| *rate = Some(state)),
+        };
         let (id, now) = (format!("{id}.{number}"), Timestamp::now());
         match counted {
             Ok(()) => self.one(caller, parsed(action.clone()).await, &id, now).await,

@@ -58,13 +58,16 @@ async fn each_action_of_a_message_is_counted() {
     let action = json!({ "type": "exec", "template": "true {{nl:api/token}}", "dry_run": true });
     let payload = json!({ "actions": vec![action; MAX_BATCH] });
     let mut answers = Vec::new();
+    let mut left = Vec::new();
     for number in 0..7 {
         let id = format!("req-{number}");
         let all = payload.as_object().unwrap();
         let outcome =
             served.nl.submit(&caller, all, &id, Timestamp::now(), Ahead::default()).await.unwrap();
         answers.extend(outcome.body()["responses"].as_array().unwrap().clone());
+        left.push(outcome.rate().map(|rate| rate.remaining));
     }
+    assert_eq!(left[..3], [Some(101), Some(82), Some(63)]);
     let done = answers.iter().filter(|answer| answer["status"] == "dry_run_ok").count();
     // 120 a minute, and the first of each message, which the door has counted.
     assert_eq!((done, answers.len()), (127, 140));
