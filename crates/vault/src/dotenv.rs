@@ -24,6 +24,11 @@ pub struct Assignment {
     pub is_composed: bool,
 }
 
+/// What stands for a byte that is no UTF-8: as long as it, and in no name.
+const SUBSTITUTE: char = '\u{1a}';
+/// What a file in UTF-16 begins with, in either order.
+const UTF16_MARKS: [[u8; 2]; 2] = [[0xff, 0xfe], [0xfe, 0xff]];
+
 const BLANKS: [char; 2] = [' ', '\t'];
 
 /// What a file holds.
@@ -33,6 +38,46 @@ pub struct Dotenv {
     pub assignments: Vec<Assignment>,
     /// Lines that can't be read, counted from one.
     pub unread: Vec<usize>,
+}
+
+/// A file's text where not all of it need be UTF-8: everything else stands where it stood.
+pub struct DotenvText {
+    text: Zeroizing<String>,
+    /// The bytes that are none.
+    strange: Vec<usize>,
+}
+
+impl DotenvText {
+    /// The text in these bytes; `None` where they say that they are UTF-16.
+    pub fn of(bytes: &[u8]) -> Option<Self> {
+        if UTF16_MARKS.iter().any(|mark| bytes.starts_with(mark)) {
+            return None;
+        }
+        // As long as it will be, so that growing leaves no copies behind.
+        let mut text = Zeroizing::new(String::with_capacity(bytes.len()));
+        let mut strange = Vec::new();
+        for chunk in bytes.utf8_chunks() {
+            text.push_str(chunk.valid());
+            for _ in chunk.invalid() {
+                strange.push(text.len());
+                text.push(SUBSTITUTE);
+            }
+        }
+        Some(Self { text, strange })
+    }
+
+    /// Reads it; a value with such bytes is one that can't be read. In a comment they hide nothing.
+    pub fn read(&self) -> Dotenv {
+        let mut found = read(&self.text);
+        let is_strange = |one: &Assignment| self.strange.iter().any(|at| one.place.contains(at));
+        let strange: Vec<usize> =
+            found.assignments.iter().filter(|one| is_strange(one)).map(|one| one.line).collect();
+        found.assignments.retain(|one| !is_strange(one));
+        found.unread.extend(strange);
+        found.unread.sort_unstable();
+        found.unread.dedup();
+        found
+    }
 }
 
 /// Reads a file's text.
@@ -260,6 +305,23 @@ mod tests {
         for (text, value) in rows {
             let name = if text.starts_with("export=") { "export" } else { "A" };
             assert_eq!(values(text), [(name.to_owned(), value.to_owned())], "{text:?}");
+        }
+    }
+
+    /// One byte of another encoding hides no other line.
+    #[test]
+    fn what_is_no_utf8_costs_its_own_line() {
+        let bytes = b"# clef d\xe9v\nA=b # \xe9\nC=d\xe9\nE='f\n\xff'\nG=h\n\xe9=i\n";
+        let found = DotenvText::of(bytes).unwrap().read();
+        let rows: Vec<_> = found
+            .assignments
+            .iter()
+            .map(|a| (a.name.as_str(), a.line, &bytes[a.place.clone()]))
+            .collect();
+        assert_eq!(rows, [("A", 2, &b"b"[..]), ("G", 6, &b"h"[..])]);
+        assert_eq!(found.unread, [3, 4, 7]);
+        for mark in UTF16_MARKS {
+            assert!(DotenvText::of(&[&mark[..], b"A\0=\0b\0"].concat()).is_none());
         }
     }
 

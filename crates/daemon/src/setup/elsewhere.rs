@@ -3,14 +3,14 @@
 
 use std::path::Path;
 
-use keyless_vault::{PlainFile, Weakness};
+use keyless_vault::Weakness;
 use serde_json::Value;
 use zeroize::Zeroizing;
 
 use super::{
     mentions,
     propose::{Judged, Proposer},
-    scan::MAX_FILE,
+    scan::text_of,
 };
 
 /// What stands around a value in code and scripts.
@@ -19,8 +19,7 @@ const AROUND: &[char] =
 
 /// The values that `file` gives to variables, with these; none where it can't be read. Blocks.
 pub fn values_elsewhere(file: &Path, proposer: &Proposer<'_>) -> Vec<(String, Zeroizing<String>)> {
-    let text = PlainFile::open_unlinked(file).and_then(|file| file.text(MAX_FILE));
-    text.map_or_else(|_| Vec::new(), |text| values(file, &text, proposer))
+    text_of(file).map_or_else(|_| Vec::new(), |text| values(file, &text, proposer))
 }
 
 /// As [`values_elsewhere`], of a file with this text.
@@ -31,7 +30,9 @@ pub(super) fn values(
 ) -> Vec<(String, Zeroizing<String>)> {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     let is_secret = |(name, value): &(String, Zeroizing<String>)| {
-        Weakness::of(value.as_bytes()).is_none()
+        // Of what is no UTF-8 there is a substitute here, which is nobody's value.
+        !value.contains(char::REPLACEMENT_CHARACTER)
+            && Weakness::of(value.as_bytes()).is_none()
             && matches!(proposer.judge(name, value), Judged::Secret(_))
     };
     let mut all = match of_client(text) {

@@ -12,7 +12,7 @@ use std::{
 };
 
 use keyless_core::{ALIAS_PREFIX, Code, Error, SafeText, SecretPath};
-use keyless_vault::{NewSecret, PlainFile, Weakness, read_dotenv};
+use keyless_vault::{DotenvText, NewSecret, PlainFile, Weakness};
 use zeroize::Zeroizing;
 
 use super::{
@@ -77,8 +77,8 @@ pub struct Leaving {
 
 /// The variables of one file, or of the environment.
 pub struct Import {
-    /// The file and its text, where values can be replaced.
-    replaceable: Option<(PathBuf, Zeroizing<String>)>,
+    /// The file and what it holds, where values can be replaced.
+    replaceable: Option<(PathBuf, Zeroizing<Vec<u8>>)>,
     held: Vec<Held>,
     /// Lines that can't be read, counted from one.
     pub unread: Vec<usize>,
@@ -167,9 +167,10 @@ struct Found {
 impl Import {
     /// Reads `file`: JSON and YAML by their names, else the form of `.env`. Blocks.
     pub fn of_file(file: &Path, wish: &Wish, proposer: &Proposer<'_>) -> Result<Self, Error> {
-        let text = read_text(file)?;
+        let bytes = read_bytes(file)?;
         if let Some(form) = Form::of(file) {
-            let document = document::read(&text, form).ok_or_else(|| {
+            let text = str::from_utf8(&bytes).map_err(|_| no_text(file))?;
+            let document = document::read(text, form).ok_or_else(|| {
                 let place = SafeText::default().as_they_wrote(&file.to_string_lossy());
                 Error::with(Code::Usage, place.and(" is neither JSON nor YAML as its name says"))
             })?;
@@ -184,7 +185,7 @@ impl Import {
             import.in_lists = document.in_lists;
             return Ok(import);
         }
-        let read = read_dotenv(&text);
+        let read = DotenvText::of(&bytes).ok_or_else(|| no_text(file))?.read();
         let found = read.assignments.into_iter().map(|one| Found {
             name: one.name,
             value: one.value,
@@ -194,7 +195,7 @@ impl Import {
         });
         let mut import = Self::new(found.collect(), wish, proposer);
         import.unread = read.unread;
-        import.replaceable = Some((file.to_owned(), text));
+        import.replaceable = Some((file.to_owned(), bytes));
         Ok(import)
     }
 
@@ -378,7 +379,7 @@ impl Import {
 
     /// Replaces in the file what the vault has now. [`Code::Usage`] when the values come from no `.env` file. Blocks.
     pub fn leave(&self, Leaving { what, of }: Leaving) -> Result<LeftBehind, Error> {
-        let Some((file, text)) = &self.replaceable else {
+        let Some((file, bytes)) = &self.replaceable else {
             let words = "only values in the form of .env can be replaced where they stand";
             return Err(Error::with(Code::Usage, SafeText::words(words)));
         };
@@ -390,14 +391,16 @@ impl Import {
             let edit = |place: &Range<usize>| match what {
                 Leave::Aliases => (place.clone(), alias.clone()),
                 Leave::Comments => {
-                    let line = text[..place.start].rfind('\n').map_or(0, |end| end + 1);
-                    (line..place.end, format!("# {}{alias}", &text[line..place.start]))
+                    let before = &bytes[..place.start];
+                    let line = before.iter().rposition(|b| *b == b'\n').map_or(0, |end| end + 1);
+                    let name = String::from_utf8_lossy(&before[line..]);
+                    (line..place.end, format!("# {name}{alias}"))
                 }
                 Leave::Empty => (place.clone(), String::new()),
             };
             edits.extend(held.places.iter().map(edit));
         }
-        rewrite::rewrite(file, text, edits)
+        rewrite::rewrite(file, bytes, edits)
     }
 }
 
@@ -503,8 +506,13 @@ fn give_paths_of_their_own(all: &mut [Held]) {
     }
 }
 
-fn read_text(file: &Path) -> Result<Zeroizing<String>, Error> {
-    let read = PlainFile::open(file).and_then(|opened| opened.text(MAX_FILE));
+fn no_text(file: &Path) -> Error {
+    let place = SafeText::default().as_they_wrote(&file.to_string_lossy());
+    Error::with(Code::PathUnusable, place.and(": it is no UTF-8 text"))
+}
+
+fn read_bytes(file: &Path) -> Result<Zeroizing<Vec<u8>>, Error> {
+    let read = PlainFile::open(file).and_then(|opened| opened.bytes(MAX_FILE));
     read.map_err(|error| match error.kind() {
         PlainFile::NO_FILE | io::ErrorKind::FileTooLarge => {
             let place = SafeText::default().as_they_wrote(&file.to_string_lossy());

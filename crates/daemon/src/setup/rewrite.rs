@@ -27,18 +27,18 @@ fn as_text<S: Serializer>(file: &Path, serializer: S) -> Result<S::Ok, S::Error>
     serializer.serialize_str(&file.to_string_lossy())
 }
 
-/// Puts each text in its place in `file`, which must still be `text`. [`Code::PathUnusable`] when it is not: nothing
+/// Puts each text in its place in `file`, which must still hold `bytes`. [`Code::PathUnusable`] when it is not: nothing
 /// is written then. Blocks.
 pub(super) fn rewrite(
     file: &Path,
-    text: &str,
+    bytes: &[u8],
     mut edits: Vec<(Range<usize>, String)>,
 ) -> Result<LeftBehind, Error> {
     // A link stays one: what it leads to is written.
     let file = fs::canonicalize(file).map_err(|error| unusable(file, &error))?;
     let now =
         zeroize::Zeroizing::new(read_settings(&file).map_err(|error| unusable(&file, &error))?);
-    if *now != text.as_bytes() {
+    if *now != bytes {
         let place = SafeText::default().as_they_wrote(&file.to_string_lossy());
         let words =
             place.and(" has changed in the meantime; the values are stored, and it is as it was");
@@ -46,14 +46,14 @@ pub(super) fn rewrite(
     }
     edits.sort_by_key(|(place, _)| place.start);
     let mut rest = 0;
-    let mut written = String::with_capacity(text.len());
+    let mut written = Vec::with_capacity(bytes.len());
     for (place, instead) in &edits {
-        written.push_str(&text[rest..place.start]);
-        written.push_str(instead);
+        written.extend_from_slice(&bytes[rest..place.start]);
+        written.extend_from_slice(instead.as_bytes());
         rest = place.end;
     }
-    written.push_str(&text[rest..]);
-    rewrite_whole(&file, written.as_bytes()).map_err(|error| unusable(&file, &error))?;
+    written.extend_from_slice(&bytes[rest..]);
+    rewrite_whole(&file, &written).map_err(|error| unusable(&file, &error))?;
     Ok(LeftBehind { file, replaced: edits.len() })
 }
 
@@ -71,7 +71,7 @@ mod tests {
         fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
         symlink(&file, &link).unwrap();
         let edits = vec![(15..20, "x".to_owned()), (2..5, String::new())];
-        let left = rewrite(&link, "A=one # why\r\nB='two'\n", edits).unwrap();
+        let left = rewrite(&link, b"A=one # why\r\nB='two'\n", edits).unwrap();
         assert_eq!(
             (left.replaced, fs::read_to_string(&link).unwrap().as_str()),
             (2, "A= # why\r\nB=x\n")
@@ -86,7 +86,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join(".env");
         fs::write(&file, "A=two\n").unwrap();
-        let refused = rewrite(&file, "A=one\n", vec![(2..5, String::new())]).unwrap_err();
+        let refused = rewrite(&file, b"A=one\n", vec![(2..5, String::new())]).unwrap_err();
         assert_eq!(refused.code(), Code::PathUnusable);
         assert_eq!(fs::read_to_string(&file).unwrap(), "A=two\n");
     }

@@ -6,11 +6,11 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs, io,
+    fs, io, mem,
     path::{Path, PathBuf},
 };
 
-use keyless_vault::{PlainFile, Weakness, read_dotenv};
+use keyless_vault::{DotenvText, PlainFile, Weakness, read_dotenv};
 use zeroize::Zeroizing;
 
 use super::{
@@ -21,14 +21,9 @@ use super::{
 };
 
 /// Larger files are data.
-pub(super) const MAX_FILE: usize = 1024 * 1024;
-/// What is said of a file that is none or holds data, beside one that can't be read.
-const NO_TEXT: [io::ErrorKind; 4] = [
-    io::ErrorKind::FileTooLarge,
-    io::ErrorKind::InvalidData,
-    io::ErrorKind::NotFound,
-    PlainFile::NO_FILE,
-];
+const MAX_FILE: usize = 1024 * 1024;
+/// What is said of what is no file, or is gone.
+const NO_FILE: [io::ErrorKind; 2] = [io::ErrorKind::NotFound, PlainFile::NO_FILE];
 /// As much of `.env` files as a command waits for that is about to start; larger ones are a doctor's.
 const MAX_AT_HAND: u64 = 64 * 1024;
 /// The files of that form that tools read in development, in the order in which they are told of.
@@ -77,6 +72,8 @@ pub struct Scan {
     pub cut_short: bool,
     /// Folders and files that would have been looked at and can't be read, from the project's root.
     pub unreadable: BTreeSet<PathBuf>,
+    /// Lines of `.env` files that can't be read, counted from one, by their files from the project's root.
+    pub unread: BTreeMap<PathBuf, Vec<usize>>,
 }
 
 /// One variable.
@@ -123,6 +120,10 @@ pub struct ValuesHeld {
     pub overruled: BTreeMap<PathBuf, Vec<(Proposal, usize)>>,
     /// Variables that are left out by their names though their values may be credentials.
     pub doubtful: BTreeMap<PathBuf, BTreeSet<String>>,
+    /// Files, and folders, of which nobody knows what they hold.
+    pub unreadable: BTreeSet<PathBuf>,
+    /// Lines of which nobody knows what they hold, counted from one.
+    pub unread: BTreeMap<PathBuf, Vec<usize>>,
 }
 
 /// What lies in the `.env` files of the project at `root`. Blocks.
@@ -157,7 +158,10 @@ pub fn values_at_hand(
 fn held(looked: Looking<'_>) -> ValuesHeld {
     let (secrets, overruled) = (looked.held, looked.overruled);
     let (uncarried, doubtful) = (looked.found.uncarried, looked.found.doubtful);
-    ValuesHeld { secrets, uncarried, overruled, doubtful }
+    let unreadable = looked.found.unreadable.iter().map(|place| looked.root.join(place)).collect();
+    let unread = looked.found.unread.into_iter();
+    let unread = unread.map(|(file, lines)| (looked.root.join(file), lines)).collect();
+    ValuesHeld { secrets, uncarried, overruled, doubtful, unreadable, unread }
 }
 
 /// The lines of a file whose values nobody typed, are or hold a password, or are a secret's by their names; none unless its
@@ -183,6 +187,21 @@ pub fn made_up_in(file: &Path, text: &str) -> Vec<usize> {
 /// Whether somebody wrote a value down here, be it a short one.
 fn is_typed(value: &str) -> bool {
     matches!(Weakness::of(value.as_bytes()), None | Some(Weakness::Short))
+}
+
+/// A file's text, with substitutes for what is no UTF-8; [`io::ErrorKind::InvalidData`] where it says that it is UTF-16.
+pub(super) fn text_of(file: &Path) -> io::Result<Zeroizing<String>> {
+    let mut bytes = PlainFile::open_unlinked(file)?.bytes(MAX_FILE)?;
+    if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    Ok(Zeroizing::new(match String::from_utf8(mem::take(&mut *bytes)) {
+        Ok(text) => text,
+        Err(error) => {
+            let bytes = Zeroizing::new(error.into_bytes());
+            String::from_utf8_lossy(&bytes).into_owned()
+        }
+    }))
 }
 
 fn is_env_file(path: &Path, name: &str) -> bool {
@@ -256,12 +275,15 @@ impl<'a> Looking<'a> {
         if !is_env && !is_code {
             return;
         }
-        let Some(text) = self.read(path) else { return };
-        self.found.files += 1;
         if is_env {
-            self.dotenv(path, &text);
+            if let Some(text) = self.read_env(path) {
+                self.found.files += 1;
+                self.dotenv(path, &text);
+            }
             return;
         }
+        let Some(text) = self.read(path) else { return };
+        self.found.files += 1;
         for variable in mentions::of(name, &text) {
             self.name(&variable, path);
         }
@@ -270,10 +292,8 @@ impl<'a> Looking<'a> {
 
     /// Values that stand in a file from which none is taken.
     fn raw(&mut self, path: &Path, name: &str, text: &str) {
-        let is_raw = |(name, value): &(String, Zeroizing<String>)| {
-            is_typed(value) && matches!(self.proposer.judge(name, value), Judged::Secret(_))
-        };
-        let literals = mentions::literals(name, text).into_iter().filter(is_raw);
+        let literals = mentions::literals(name, text).into_iter();
+        let literals = literals.filter(|(name, value)| self.is_raw(name, value));
         let mut places: BTreeSet<String> = literals.map(|(name, _)| name).collect();
         self.elsewhere(path, text);
         let lines = text.lines().enumerate().filter(|(_, line)| self.proposer.finds_in(line));
@@ -283,6 +303,10 @@ impl<'a> Looking<'a> {
         if !places.is_empty() {
             self.left(path).extend(places);
         }
+    }
+
+    fn is_raw(&self, name: &str, value: &str) -> bool {
+        is_typed(value) && matches!(self.proposer.judge(name, value), Judged::Secret(_))
     }
 
     fn elsewhere(&mut self, path: &Path, text: &str) {
@@ -301,11 +325,18 @@ impl<'a> Looking<'a> {
         self.found.raw.entry(place).or_default()
     }
 
-    fn dotenv(&mut self, path: &Path, text: &str) {
+    fn dotenv(&mut self, path: &Path, text: &DotenvText) {
         let is_example = path
             .extension()
             .is_some_and(|end| end == "example" || end == "sample" || end == "template");
-        let mut assignments = read_dotenv(text).assignments;
+        let read = text.read();
+        // A script has lines of its own, and nothing is taken from an example.
+        let is_script = path.file_name().is_some_and(|name| name == ".envrc");
+        if !read.unread.is_empty() && !is_script && !is_example {
+            let place = path.strip_prefix(self.root).unwrap_or(path).to_owned();
+            self.found.unread.insert(place, read.unread);
+        }
+        let mut assignments = read.assignments;
         if let Some(names) = self.names {
             assignments.retain(|one| names.contains(one.name.as_str()));
         }
@@ -350,10 +381,15 @@ impl<'a> Looking<'a> {
         let Some(text) = self.read(path) else { return };
         let Some(variables) = elsewhere::of_client(&text) else { return };
         self.found.files += 1;
+        self.elsewhere(path, &text);
+        let raw = variables.iter().filter(|(name, value)| self.is_raw(name, value));
+        let raw: BTreeSet<String> = raw.map(|(name, _)| name.clone()).collect();
+        if !raw.is_empty() {
+            self.left(path).extend(raw);
+        }
         for (name, value) in variables {
             self.value(&name, &value, path);
         }
-        self.elsewhere(path, &text);
     }
 
     /// A variable and what it holds here.
@@ -394,17 +430,27 @@ impl<'a> Looking<'a> {
         known
     }
 
-    /// A file's text; what is no text, or too long for one, is data.
+    /// A file's text; what is too long for one is data.
     fn read(&mut self, path: &Path) -> Option<Zeroizing<String>> {
-        match PlainFile::open_unlinked(path).and_then(|file| file.text(MAX_FILE)) {
-            Ok(text) => Some(text),
-            Err(error) => {
-                if !NO_TEXT.contains(&error.kind()) {
-                    self.unreadable(path);
-                }
-                None
-            }
+        let read = text_of(path);
+        let is_data = read.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::FileTooLarge);
+        if is_data { None } else { self.or_unreadable(path, read) }
+    }
+
+    /// As [`read`](Self::read), of a file of values: however long it is, somebody has to know that nobody has seen them.
+    fn read_env(&mut self, path: &Path) -> Option<DotenvText> {
+        let bytes = PlainFile::open_unlinked(path).and_then(|file| file.bytes(MAX_FILE));
+        let text =
+            bytes.and_then(|bytes| DotenvText::of(&bytes).ok_or(io::ErrorKind::InvalidData.into()));
+        self.or_unreadable(path, text)
+    }
+
+    fn or_unreadable<T>(&mut self, path: &Path, read: io::Result<T>) -> Option<T> {
+        let is_there = |error: &io::Error| !NO_FILE.contains(&error.kind());
+        if read.as_ref().is_err_and(is_there) {
+            self.unreadable(path);
         }
+        read.ok()
     }
 
     fn unreadable(&mut self, path: &Path) {
