@@ -173,7 +173,8 @@ impl Providers {
     }
 
     /// What is known of a secret: by the pattern that it names, else by the provider segment of
-    /// its path, whose first variant is meant.
+    /// its path, whose first variant is meant. What a path calls a password is no whole address, which is what is known of
+    /// databases.
     pub fn of_secret(
         &self,
         path: &SecretPath,
@@ -183,7 +184,8 @@ impl Providers {
             return self.variant(id);
         }
         let provider = self.provider(path.category())?;
-        Some((provider, provider.variants.first()?))
+        let is_meant = |variant: &&Variant| !(is_password(path) && variant.is_address());
+        Some((provider, provider.variants.iter().find(is_meant)?))
     }
 
     /// As [`of_secret`](Self::of_secret), where a value is taken by the answer and no person looks at it. A service that
@@ -205,7 +207,8 @@ impl Providers {
         {
             return Some((provider, variant));
         }
-        Some((provider, provider.variant_named(path.name())?))
+        let variant = provider.variant_named(path.name())?;
+        (!(is_password(path) && variant.is_address())).then_some((provider, variant))
     }
 
     /// What Keyless itself says of getting a token of the kind that a project `declared`, for a secret of which
@@ -475,7 +478,18 @@ impl Provider {
     }
 }
 
+/// Whether a path says that its secret is a password.
+fn is_password(path: &SecretPath) -> bool {
+    let last = path.name().rsplit(['-', '_', '.']).next().unwrap_or_default();
+    ["pass", "passwd", "pwd", "pw"].contains(&last) || last.ends_with("password")
+}
+
 impl Variant {
+    /// Whether such a value is an address, with a password in it perhaps.
+    fn is_address(&self) -> bool {
+        self.format_hint.as_deref().is_some_and(|hint| hint.contains("://"))
+    }
+
     /// Whether `value` looks like a token of this kind.
     pub fn judge(&self, value: &[u8]) -> FormatVerdict {
         judge_format(self.format_regex.as_deref(), value)

@@ -260,6 +260,12 @@ fn a_secret_is_known_by_pattern_or_by_path() {
     assert_eq!(known("team/github/token", None), Some("github-fine-grained-pat"));
     assert_eq!(known("team/prod/stripe/key", None), Some("stripe-live-secret"));
     assert_eq!(known("team/unheard-of/token", None), None);
+    assert_eq!(known("shop/postgres/database-url", None), Some("postgres-url"));
+    for password in
+        ["shop/postgres/password", "shop/postgres/admin-pass", "shop/postgres/pgpassword"]
+    {
+        assert_eq!(known(password, None), None, "{password}: what stands in an address is none");
+    }
     assert_eq!(known("team/github/token", Some("no-such-pattern")), None);
 }
 
