@@ -20,6 +20,7 @@ pub use self::started::{OutsideRun, outside_run};
 pub(crate) use self::{
     compare::{compared, ours_in, rolled_back},
     document::Document,
+    started::{Start, start_of},
 };
 use crate::{
     desired::Place,

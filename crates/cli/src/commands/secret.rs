@@ -152,10 +152,21 @@ pub(super) async fn adopt(
     completed(ui, metadata.clone(), &[], pattern, None)?;
     let (_, vault) = unlock_vault(factor).await?;
     let metadata = completed(ui, metadata, &[], pattern, Some(&vault))?;
-    if metadata.egress.is_none() {
-        ui.warn("the secret names no destination yet: keyless secret set PATH --to HOST");
+    let operator = operator(vault, false);
+    match operator.holds(path, &value).await? {
+        Some(true) => {
+            ui.warn(format!("{path} holds this value already; nothing is taken in"));
+            return Ok(());
+        }
+        Some(false) => return Err(Code::SecretExists.into()),
+        None => {}
     }
-    operator(vault, false).add(path, metadata, Some(value)).await
+    if metadata.egress.is_none() {
+        ui.warn(format!(
+            "the secret names no destination yet: keyless secret set {path} --to HOST"
+        ));
+    }
+    operator.provide(path, metadata, value).await
 }
 
 /// What was not said is as the catalog has it, where a pattern was named. `locations` were said. Without a vault, which has

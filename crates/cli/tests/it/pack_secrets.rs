@@ -169,6 +169,12 @@ fn the_doctor_finds_tokens_in_the_settings_of_every_client() {
         run(&world, &["adopt-secret", "--file", &file, "--path", &to, "--yes"]).exits(0);
         let (_, before) = SETTINGS.iter().find(|(other, _)| other == path).unwrap();
         let after = before.replace("$TOKEN", &format!("@secret:{to}"));
+        // What starts the server is all else that changes.
+        let run = "\"command\": \"keyless\", \"args\": [\"run\", \"--\", \"gh-mcp\"]";
+        let after = after.replace("\"command\": \"gh-mcp\"", run).replace(
+            "command = \"gh-mcp\"",
+            "args = [\"run\", \"--\", \"gh-mcp\"]\ncommand = \"keyless\"",
+        );
         assert_eq!(fs::read_to_string(&file).unwrap(), after, "nothing else changes in {path}");
     }
     let left = run(&world, &["doctor"]).data()["plaintext_tokens"].as_array().unwrap().len();
@@ -196,4 +202,103 @@ fn the_doctor_finds_tokens_in_the_settings_of_agents() {
     let text = fs::read_to_string(&file).unwrap();
     assert!(text.contains(r#""GITHUB_TOKEN": "@secret:team/github/token""#), "{text}");
     assert_eq!(run(&world, &["doctor"]).data().get("plaintext_tokens"), None);
+}
+
+/// An alias is nothing to a server that is started without us, so `keyless run` starts it from then on.
+#[test]
+fn a_server_whose_token_is_moved_is_started_by_run() {
+    let (world, token) = with_token_in_a_module();
+    write(&world, "modules/base/AGENTS.md", "Be kind.\n");
+    let entry = json!({ "command": "sh", "args": ["-c", "printf %s \"$GITHUB_TOKEN\""], "env": { "GITHUB_TOKEN": token } });
+    let servers = json!({ "mcpServers": { "gh": entry } });
+    let file = world.home.write("work/.mcp.json", format!("{servers:#}\n")).unwrap();
+    let line =
+        fs::read_to_string(&file).unwrap().lines().position(|l| l.contains("ghp_")).unwrap() + 1;
+    // By the name that it has from here.
+    let at = format!(".mcp.json:{line}");
+    let adopt = [
+        "adopt-secret",
+        "--file",
+        ".mcp.json",
+        "--at",
+        &at,
+        "--path",
+        "team/github/token",
+        "--yes",
+    ];
+    let nowhere = [
+        "adopt-secret",
+        "--file",
+        ".mcp.json",
+        "--at",
+        ".mcp.json:1",
+        "--path",
+        "team/github/token",
+        "--yes",
+    ];
+    let error = run(&world, &nowhere).exits(1).json();
+    let message = error["errors"][0]["message"].as_str().unwrap().to_owned();
+    assert_eq!(message, "nothing at .mcp.json:1 looks like a credential");
+    let adopted = run(&world, &adopt);
+    let warned = adopted.exits(0).json()["warnings"].to_string();
+    assert!(warned.contains("the server gh is started by `keyless run` from now on"), "{warned}");
+    let entry: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
+    let entry = &entry["mcpServers"]["gh"];
+    let words: Vec<&str> = [&entry["command"]]
+        .into_iter()
+        .chain(entry["args"].as_array().unwrap())
+        .map(|word| word.as_str().unwrap())
+        .collect();
+    assert_eq!(words[..4], ["keyless", "run", "--", "sh"]);
+    let alias = entry["env"]["GITHUB_TOKEN"].as_str().unwrap();
+    assert_eq!(alias, "@secret:team/github/token");
+    let started = world.keyless(&words[1..]).env("GITHUB_TOKEN", alias).run();
+    let seen = started.ok();
+    assert!(!seen.is_empty() && !seen.contains("@secret:"), "{seen}");
+
+    // What no start resolves stays, with a word on what helps.
+    for (entry, why) in [
+        (json!({ "url": "https://a.test", "headers": { "X": token } }), "is reached at an address"),
+        (json!({ "command": "x", "args": ["--token", token] }), "the whole value of a variable"),
+    ] {
+        let text = format!("{:#}\n", json!({ "mcpServers": { "gh": entry } }));
+        fs::write(&file, &text).unwrap();
+        let refused = run(
+            &world,
+            &["adopt-secret", "--file", ".mcp.json", "--path", "team/other/token", "--yes"],
+        );
+        let said = refused.exits(1).json()["errors"][0]["message"].as_str().unwrap().to_owned();
+        assert!(said.contains(why), "{said}");
+        assert_eq!(fs::read_to_string(&file).unwrap(), text);
+    }
+    fs::remove_file(&file).unwrap();
+}
+
+/// After `setup` the vault has the value: the alias is all that is left to do. Another value is never given up for it.
+#[test]
+fn a_value_that_the_vault_has_leaves_its_alias_and_another_stays() {
+    let (world, token) = with_token_in_a_module();
+    write(&world, "modules/base/AGENTS.md", "Be kind.\n");
+    let add = ["secret", "add", "team/github/token", "--value-stdin", "--to", "api.github.com"];
+    world.keyless(&add).stdin(&token[..]).run().ok();
+    let text = |token: &str| SETTING.replace("$TOKEN", token);
+    let file = world.home.write("work/.claude/settings.json", text(&token)).unwrap();
+    let adopt =
+        ["adopt-secret", "--file", ".claude/settings.json", "--path", "team/github/token", "--yes"];
+    let adopted = run(&world, &adopt);
+    let warned = adopted.exits(0).json()["warnings"].to_string();
+    assert!(warned.contains("gets @secret:team/github/token as it is, unless"), "{warned}");
+    assert_eq!(fs::read_to_string(&file).unwrap(), text("@secret:team/github/token"));
+    let other = text(&world.github_token());
+    fs::write(&file, &other).unwrap();
+    let error = run(&world, &adopt).exits(1).json()["errors"][0].clone();
+    assert_eq!(error["code"], "E_VAULT_REFUSED");
+    let said = error.to_string();
+    assert!(
+        said.contains("team/github/token holds another value")
+            && said.contains("give another --path"),
+        "{said}"
+    );
+    assert_eq!(fs::read_to_string(&file).unwrap(), other);
+    fs::remove_file(&file).unwrap();
 }

@@ -10,7 +10,7 @@ use std::{
 use serde::Serialize;
 use serde_json::json;
 
-use super::{Finding, scan};
+use super::{Finding, configs::is_read_by_an_agent, scan};
 use crate::{
     apply::write_durably,
     envelope::Answer,
@@ -19,10 +19,14 @@ use crate::{
     overlay::{OverlayKind, Overlays, compose::compose, kind_of},
     paths::shown,
     plain_file,
+    servers::{Start, start_of},
     sha::Content,
     site::Site,
     workspace::one_module,
 };
+
+/// What no change of a file takes back.
+const PAST: &str = "the value is still in git's history of this file: rotate it at its service";
 
 /// Where to look.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +44,8 @@ pub struct Found {
     content: Content,
     /// Whether git keeps the file's past.
     versioned: bool,
+    /// What its server's entry has to become.
+    start: Start,
 }
 
 /// The payload of `adopt-secret`.
@@ -69,6 +75,14 @@ impl Found {
         &self.finding
     }
 
+    /// The server that `keyless run` will start, since nothing else resolves what takes the credential's place.
+    pub fn started_by_run(&self) -> Option<&str> {
+        match &self.start {
+            Start::ByRun { server, .. } => Some(server),
+            Start::AsItIs | Start::NoServer | Start::Never { .. } => None,
+        }
+    }
+
     /// The file that holds it.
     pub fn place(&self) -> &Path {
         &self.place
@@ -81,7 +95,8 @@ pub(crate) fn find(site: &Site, place: &Where, at: Option<(&str, usize)>) -> Res
         Where::File(file) => in_file(site, &site.cwd.join(file))?,
         Where::Module(id) => in_module(site, id)?,
     };
-    let finding = chosen(seen, at)?;
+    let finding = chosen(seen, at, &place_named(site, place))?;
+    let is_file = matches!(place, Where::File(_));
     let place = match place {
         Where::File(file) => site.cwd.join(file),
         Where::Module(id) => source_of(site, id, &finding.file)?,
@@ -99,26 +114,54 @@ pub(crate) fn find(site: &Site, place: &Where, at: Option<(&str, usize)>) -> Res
             "store it with `keyless secret add --from-file`, and take it out of the file by hand",
         ));
     }
+    let start = match (&finding.range, std::str::from_utf8(&bytes)) {
+        (Some(range), Ok(text)) if is_file => start_of(&real, text, range),
+        _ => Start::NoServer,
+    };
+    if let Start::Never { server, why, instead } = &start {
+        let message = format!("{}:{}: the server {server} {why}", real.display(), finding.line);
+        return Err(PackError::new(Code::SecretInModule, message)
+            .with("path", shown(&real))
+            .hint(instead));
+    }
     let versioned = real.ancestors().any(|folder| folder.join(".git").exists());
-    Ok(Found { finding, place: real, content: Content::new(bytes), versioned })
+    Ok(Found { finding, place: real, content: Content::new(bytes), versioned, start })
 }
 
 /// Puts the reference where the value stood.
 pub(crate) fn replace(found: &Found, reference: &str) -> Result<Answer<AdoptData>> {
-    let Found { finding, place, content, versioned } = found;
+    let Found { finding, place, content, versioned, start } = found;
     let fault = |error: std::io::Error| PackError::io("read", place, &error);
     let now = Content::new(plain_file::read(place).map_err(fault)?);
     if now != *content {
         return Err(gone(place));
     }
     let mode = fs::metadata(place).map_err(fault)?.permissions();
-    let range = finding.range.clone().unwrap_or_default();
-    let mut bytes = content.bytes()[..range.start].to_vec();
-    bytes.extend_from_slice(reference.as_bytes());
-    bytes.extend_from_slice(&content.bytes()[range.end..]);
+    let mut edits = vec![(finding.range.clone().unwrap_or_default(), reference.to_owned())];
+    let mut warnings = Vec::new();
+    match start {
+        Start::ByRun { server, edits: others } => {
+            edits.extend(others.iter().cloned());
+            warnings.push(format!(
+                "the server {server} is started by `keyless run` from now on, which resolves {reference}"
+            ));
+        }
+        Start::NoServer if is_read_by_an_agent(place) => warnings.push(format!(
+            "whoever reads this file gets {reference} as it is, unless what it starts is started by `keyless run`: a server's \
+             command is then `keyless run -- COMMAND ARGUMENTS…`"
+        )),
+        Start::AsItIs | Start::NoServer | Start::Never { .. } => {}
+    }
+    edits.sort_by_key(|(place, _)| place.start);
+    let mut bytes = content.bytes().to_vec();
+    for (place, instead) in edits.into_iter().rev() {
+        bytes.splice(place, instead.into_bytes());
+    }
     write_durably(place, &bytes)?;
     fs::set_permissions(place, mode).map_err(fault)?;
-    let past = "the value is still in git's history of this file: rotate it at its service";
+    if *versioned {
+        warnings.push(PAST.to_owned());
+    }
     Ok(Answer {
         data: AdoptData {
             path: shown(place),
@@ -127,7 +170,7 @@ pub(crate) fn replace(found: &Found, reference: &str) -> Result<Answer<AdoptData
             kind: finding.kind.to_string(),
             reference: reference.to_owned(),
         },
-        warnings: if *versioned { vec![past.to_owned()] } else { Vec::new() },
+        warnings,
     })
 }
 
@@ -145,14 +188,34 @@ fn in_module(site: &Site, id: &str) -> Result<Vec<Finding>> {
         .collect())
 }
 
-fn chosen(seen: Vec<Finding>, at: Option<(&str, usize)>) -> Result<Finding> {
-    let wanted = |one: &Finding| at.is_none_or(|(file, line)| one.file == file && one.line == line);
-    let all = json!(seen);
+/// Whether the file of a finding is meant by a name: of a file of its own by any name that leads to it from here.
+fn place_named<'a>(site: &'a Site, place: &'a Where) -> impl Fn(&str, &str) -> bool + 'a {
+    move |file, name| {
+        let here = |name: &str| fs::canonicalize(site.cwd.join(name)).ok();
+        let is_same = || here(name).is_some_and(|place| here(file) == Some(place));
+        file == name || (matches!(place, Where::File(_)) && is_same())
+    }
+}
+
+fn chosen(
+    seen: Vec<Finding>,
+    at: Option<(&str, usize)>,
+    is_named: &impl Fn(&str, &str) -> bool,
+) -> Result<Finding> {
+    let wanted =
+        |one: &Finding| at.is_none_or(|(file, line)| one.line == line && is_named(&one.file, file));
+    let (all, is_empty) = (json!(seen), seen.is_empty());
     let mut fitting = seen.into_iter().filter(wanted);
     match (fitting.next(), fitting.next()) {
         (Some(only), None) => Ok(only),
         (None, _) => {
-            Err(PackError::new(Code::ArgumentsInvalid, "nothing there looks like a credential")
+            let message = match at {
+                Some((file, line)) if !is_empty => {
+                    format!("nothing at {file}:{line} looks like a credential")
+                }
+                _ => "nothing there looks like a credential".to_owned(),
+            };
+            Err(PackError::new(Code::ArgumentsInvalid, message)
                 .with("findings", all)
                 .hint("`keyless pack plan` names file and line of what it refuses"))
         }

@@ -1,6 +1,9 @@
 //! Where agents and editors keep settings of their own, in which people paste tokens.
 
-use std::{fs, path::PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use super::scan;
 use crate::{doctor::PlaintextToken, paths::shown, plain_file, site::Site};
@@ -38,6 +41,11 @@ const OF_PROJECTS: &[&str] = &[
 ];
 /// Larger files are histories, not settings.
 const MAX_CONFIG: u64 = 4 * 1024 * 1024;
+
+/// Whether a file is one of these.
+pub(super) fn is_read_by_an_agent(file: &Path) -> bool {
+    OF_USERS.iter().chain(OF_PROJECTS).any(|known| file.ends_with(known))
+}
 
 /// Every credential in them. What can't be read holds none for us.
 pub(crate) fn in_agents_configs(site: &Site) -> Vec<PlaintextToken> {

@@ -28,23 +28,151 @@ pub struct OutsideRun {
 /// Every text in the entries of servers that are started without `keyless run`, or not started at all, in the settings of a
 /// client; none where the file is neither JSON nor TOML, or has no servers.
 pub fn outside_run(file: &Path, text: &str) -> Vec<OutsideRun> {
-    let end = file.extension().and_then(|end| end.to_str()).unwrap_or_default();
-    let root = match end.to_ascii_lowercase().as_str() {
-        "json" | "jsonc" => of_json(text),
-        "toml" => Document::parse(text).ok().map(|document| of_item(document.as_item(), 0)),
-        _ => None,
-    };
+    let Some((root, _)) = read(file, text) else { return Vec::new() };
+    let mut entries = Vec::new();
+    look(&root, &mut entries);
     let mut found = Vec::new();
-    if let Some(root) = root {
-        look(&root, &mut found);
+    for (name, entry) in entries.into_iter().filter(|(_, entry)| !is_started_by_run(entry)) {
+        let is_remote = entry.get("command").is_none();
+        let outside = |place| OutsideRun { server: name.to_owned(), place, is_remote };
+        found.extend(entry.places().into_iter().map(outside));
     }
     found
+}
+
+/// What a server's entry has to become, so that an alias in it is resolved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Start {
+    /// `keyless run` starts it.
+    AsItIs,
+    /// It stands in no server's entry.
+    NoServer,
+    /// The server is started by `keyless run` once each text stands in its place.
+    ByRun { server: String, edits: Vec<(Range<usize>, String)> },
+    /// Why nothing resolves an alias there, and what helps: two sentences.
+    Never { server: String, why: &'static str, instead: &'static str },
+}
+
+/// What has to be done about the entry in which `place` lies, if it is to be an alias.
+pub(crate) fn start_of(file: &Path, text: &str, place: &Range<usize>) -> Start {
+    let Some((root, form)) = read(file, text) else { return Start::NoServer };
+    let mut entries = Vec::new();
+    look(&root, &mut entries);
+    let holds = |node: &Node| node.places().iter().any(|one| is_within(place, one));
+    let Some((name, entry)) = entries.into_iter().find(|(_, entry)| holds(entry)) else {
+        return Start::NoServer;
+    };
+    let server = name.to_owned();
+    if entry.get("command").is_none() {
+        let why = "is reached at an address, so its client sends what stands in the entry";
+        let instead = "keep it with `keyless secret add`, let `keyless run` start a bridge to the server that has it from its \
+                       `env`, and take it out of the file by hand";
+        return Start::Never { server, why, instead };
+    }
+    if !entry.has_variable(text, place) {
+        let why = "gets an alias as it is unless it is the whole value of a variable in its `env`";
+        let instead = "have the server take it from a variable, and put it into `env`";
+        return Start::Never { server, why, instead };
+    }
+    if is_started_by_run(entry) {
+        return Start::AsItIs;
+    }
+    match form.by_run(entry, text) {
+        Some(edits) => Start::ByRun { server, edits },
+        None => {
+            let why = "is started by a command that stands there in no form that is known";
+            let instead = "have its command be `keyless run -- COMMAND ARGUMENTS…`";
+            Start::Never { server, why, instead }
+        }
+    }
+}
+
+fn is_within(place: &Range<usize>, other: &Range<usize>) -> bool {
+    other.start <= place.start && place.end <= other.end
+}
+
+/// How settings are written.
+#[derive(Clone, Copy)]
+enum Form {
+    Json,
+    Toml,
+}
+
+fn read(file: &Path, text: &str) -> Option<(Node, Form)> {
+    let end = file.extension().and_then(|end| end.to_str()).unwrap_or_default();
+    match end.to_ascii_lowercase().as_str() {
+        "json" | "jsonc" => Some((of_json(text)?, Form::Json)),
+        "toml" => {
+            let document = Document::parse(text).ok()?;
+            Some((of_item(document.as_item(), 0), Form::Toml))
+        }
+        _ => None,
+    }
+}
+
+impl Form {
+    /// What makes `keyless run -- COMMAND …` of an entry's command; nothing where it can't be told.
+    fn by_run(self, entry: &Node, text: &str) -> Option<Vec<(Range<usize>, String)>> {
+        // Zed has the command line in a table.
+        let (holder, key) = match entry.get("command")? {
+            table @ Node::Table(_) => (table, "path"),
+            _ => (entry, "command"),
+        };
+        let (command, place) = match holder.get(key)? {
+            Node::Text(command, place) => (command, place.clone()),
+            Node::List(items, Some(inside)) if !items.is_empty() => {
+                let words = format!("{}, ", self.words(&["keyless", "run", "--"]));
+                return Some(vec![(*inside..*inside, words)]);
+            }
+            _ => return None,
+        };
+        let words = self.words(&["run", "--", command]);
+        let args = match holder.get("args") {
+            Some(Node::List(items, Some(inside))) => {
+                let comma = if items.is_empty() { "" } else { ", " };
+                (*inside..*inside, format!("{words}{comma}"))
+            }
+            Some(_) => return None,
+            None => self.new_args(text, &place, &words)?,
+        };
+        Some(vec![(place, self.words(&["keyless"])), args])
+    }
+
+    /// A key for arguments beside that of the command whose value is at `place`.
+    fn new_args(
+        self,
+        text: &str,
+        place: &Range<usize>,
+        words: &str,
+    ) -> Option<(Range<usize>, String)> {
+        let behind = place.end..place.end;
+        if matches!(self, Self::Json) {
+            return Some((behind, format!(", \"args\": [{words}]")));
+        }
+        let line = text[..place.start].rfind('\n').map_or(0, |end| end + 1);
+        let key = text[line..place.start].trim_end().strip_suffix('=')?.trim_end();
+        let table = key.strip_suffix("command")?;
+        if table.contains('{') {
+            return Some((behind, format!(", args = [{words}]")));
+        }
+        Some((line..line, format!("{table}args = [{words}]\n")))
+    }
+
+    /// Texts as they stand in a list.
+    fn words(self, words: &[&str]) -> String {
+        let quoted = |word: &&str| match self {
+            Self::Json => serde_json::Value::from(*word).to_string(),
+            Self::Toml => Value::from(*word).to_string(),
+        };
+        words.iter().map(quoted).collect::<Vec<_>>().join(", ")
+    }
 }
 
 /// What both forms have in common.
 enum Node {
     Text(String, Range<usize>),
-    List(Vec<Node>),
+    /// With where its first entry would stand.
+    List(Vec<Node>, Option<usize>),
     Table(Vec<(String, Node)>),
     Other,
 }
@@ -64,7 +192,7 @@ impl Node {
 
     fn children(&self) -> Vec<&Self> {
         match self {
-            Self::List(items) => items.iter().collect(),
+            Self::List(items, _) => items.iter().collect(),
             Self::Table(entries) => entries.iter().map(|(_, value)| value).collect(),
             Self::Text(..) | Self::Other => Vec::new(),
         }
@@ -74,21 +202,30 @@ impl Node {
         OF_SERVERS.iter().any(|key| self.get(key).is_some())
     }
 
-    /// Every text in it, and where it stands.
-    fn places(&self, found: &mut Vec<Range<usize>>) {
-        if let Self::Text(_, place) = self {
-            found.push(place.clone());
+    /// Where every text in it stands.
+    fn places(&self) -> Vec<Range<usize>> {
+        match self {
+            Self::Text(_, place) => vec![place.clone()],
+            _ => self.children().into_iter().flat_map(Self::places).collect(),
         }
-        for child in self.children() {
-            child.places(found);
-        }
+    }
+
+    /// Whether what stands at `place` is the whole value of a variable of this server.
+    fn has_variable(&self, text: &str, place: &Range<usize>) -> bool {
+        let holders = [Some(self), self.get("command")].into_iter().flatten();
+        let tables = holders.flat_map(|holder| ["env", "environment"].map(|key| holder.get(key)));
+        let is_it = |value: &Self| match value {
+            Self::Text(value, at) => is_within(place, at) && *value == text[place.clone()],
+            _ => false,
+        };
+        tables.flatten().flat_map(Self::children).any(is_it)
     }
 
     /// The words of a command line, whether they stand in a text, in a list, or in a table as Zed has them.
     fn words(&self, found: &mut Vec<String>) {
         match self {
             Self::Text(text, _) => found.extend(text.split_whitespace().map(str::to_owned)),
-            Self::List(items) => {
+            Self::List(items, _) => {
                 for item in items {
                     item.words(found);
                 }
@@ -104,7 +241,8 @@ impl Node {
     }
 }
 
-fn look(node: &Node, found: &mut Vec<OutsideRun>) {
+/// Every server's entry with its name.
+fn look<'n>(node: &'n Node, found: &mut Vec<(&'n str, &'n Node)>) {
     if let Node::Table(entries) = node {
         for (_, held) in entries.iter().filter(|(key, _)| SERVERS.contains(&key.as_str())) {
             servers(held, found);
@@ -115,32 +253,19 @@ fn look(node: &Node, found: &mut Vec<OutsideRun>) {
 }
 
 /// The entries of a table by their names, or of a list that has the names inside.
-fn servers(held: &Node, found: &mut Vec<OutsideRun>) {
+fn servers<'n>(held: &'n Node, found: &mut Vec<(&'n str, &'n Node)>) {
+    let is_one = |(_, entry): &(&str, &Node)| entry.is_server();
     match held {
         Node::Table(entries) => {
-            for (name, entry) in entries {
-                server(name, entry, found);
-            }
+            let entries = entries.iter().map(|(name, entry)| (name.as_str(), entry));
+            found.extend(entries.filter(is_one));
         }
-        Node::List(items) => {
-            for entry in items {
-                let name = entry.get("name").and_then(Node::text).unwrap_or_default();
-                server(name, entry, found);
-            }
+        Node::List(items, _) => {
+            let name = |entry: &'n Node| entry.get("name").and_then(Node::text).unwrap_or_default();
+            found.extend(items.iter().map(|entry| (name(entry), entry)).filter(is_one));
         }
         Node::Text(..) | Node::Other => {}
     }
-}
-
-fn server(name: &str, entry: &Node, found: &mut Vec<OutsideRun>) {
-    if !entry.is_server() || is_started_by_run(entry) {
-        return;
-    }
-    let mut places = Vec::new();
-    entry.places(&mut places);
-    let is_remote = entry.get("command").is_none();
-    let outside = |place| OutsideRun { server: name.to_owned(), place, is_remote };
-    found.extend(places.into_iter().map(outside));
 }
 
 /// Whether the command is `keyless run …`, by whatever way it comes to that: a shell, `env`, a path.
@@ -176,7 +301,8 @@ fn of_ast(value: &ast::Value<'_>, depth: usize) -> Node {
             Node::Table(object.properties.iter().map(entry).collect())
         }
         ast::Value::Array(array) => {
-            Node::List(array.elements.iter().map(|item| of_ast(item, depth + 1)).collect())
+            let items = array.elements.iter().map(|item| of_ast(item, depth + 1)).collect();
+            Node::List(items, Some(array.range.start + 1))
         }
         ast::Value::BooleanLit(_) | ast::Value::NullKeyword(_) | ast::Value::NumberLit(_) => {
             Node::Other
@@ -192,7 +318,7 @@ fn of_item(item: &Item, depth: usize) -> Node {
         Item::Value(value) => of_value(value, depth),
         Item::Table(table) => of_table(table, depth),
         Item::ArrayOfTables(tables) => {
-            Node::List(tables.iter().map(|table| of_table(table, depth)).collect())
+            Node::List(tables.iter().map(|table| of_table(table, depth)).collect(), None)
         }
         Item::None => Node::Other,
     }
@@ -213,7 +339,8 @@ fn of_value(value: &Value, depth: usize) -> Node {
             text.span().map_or(Node::Other, |place| Node::Text(text.value().clone(), place))
         }
         Value::Array(array) => {
-            Node::List(array.iter().map(|item| of_value(item, depth + 1)).collect())
+            let items = array.iter().map(|item| of_value(item, depth + 1)).collect();
+            Node::List(items, array.span().map(|place| place.start + 1))
         }
         Value::InlineTable(table) => Node::Table(
             table.iter().map(|(key, value)| (key.to_owned(), of_value(value, depth + 1))).collect(),
@@ -230,6 +357,90 @@ mod tests {
         let found = outside_run(Path::new(file), text).into_iter();
         let found = found.map(|one| (one.server, text[one.place].trim_matches('"').to_owned()));
         found.filter(|(_, text)| text.starts_with("@secret:")).collect()
+    }
+
+    /// A file in which `VALUE` is a credential, and the same once it is an alias; nothing where there can be none.
+    fn wrapped(file: &str, text: &str) -> Option<String> {
+        let at = text.find("VALUE").unwrap();
+        let mut edits = match start_of(Path::new(file), text, &(at..at + 5)) {
+            Start::AsItIs | Start::NoServer => Vec::new(),
+            Start::ByRun { edits, .. } => edits,
+            Start::Never { .. } => return None,
+        };
+        edits.push((at..at + 5, "@secret:a/b/c".to_owned()));
+        edits.sort_by_key(|(place, _)| place.start);
+        let mut whole = text.to_owned();
+        for (place, instead) in edits.into_iter().rev() {
+            whole.replace_range(place, &instead);
+        }
+        assert_eq!(outside(file, &whole), [], "{whole}");
+        Some(whole)
+    }
+
+    #[test]
+    fn a_server_that_gets_an_alias_is_started_by_run() {
+        for (file, text, after) in [
+            (
+                ".mcp.json",
+                r#"{"mcpServers": {"a": {"command": "npx", "args": ["-y", "x"], "env": {"A": "VALUE"}}}}"#,
+                r#"{"mcpServers": {"a": {"command": "keyless", "args": ["run", "--", "npx", "-y", "x"], "env": {"A": "@secret:a/b/c"}}}}"#,
+            ),
+            (
+                ".mcp.json",
+                r#"{"mcpServers": {"a": {"env": {"A": "VALUE"}, "command": "x", "args": []}}}"#,
+                r#"{"mcpServers": {"a": {"env": {"A": "@secret:a/b/c"}, "command": "keyless", "args": ["run", "--", "x"]}}}"#,
+            ),
+            (
+                ".mcp.json",
+                r#"{"mcpServers": {"a": {"command": "x", "env": {"A": "VALUE"}}}}"#,
+                r#"{"mcpServers": {"a": {"command": "keyless", "args": ["run", "--", "x"], "env": {"A": "@secret:a/b/c"}}}}"#,
+            ),
+            (
+                "opencode.json",
+                r#"{"mcp": {"a": {"command": ["x", "y"], "environment": {"A": "VALUE"}}}}"#,
+                r#"{"mcp": {"a": {"command": ["keyless", "run", "--", "x", "y"], "environment": {"A": "@secret:a/b/c"}}}}"#,
+            ),
+            (
+                "settings.json",
+                r#"{"context_servers": {"a": {"command": {"path": "x", "args": ["y"], "env": {"A": "VALUE"}}}}}"#,
+                r#"{"context_servers": {"a": {"command": {"path": "keyless", "args": ["run", "--", "x", "y"], "env": {"A": "@secret:a/b/c"}}}}}"#,
+            ),
+            (
+                "config.toml",
+                "[mcp_servers.a]\ncommand = \"x\" # mine\n[mcp_servers.a.env]\nA = \"VALUE\"\n",
+                "[mcp_servers.a]\nargs = [\"run\", \"--\", \"x\"]\ncommand = \"keyless\" # mine\n[mcp_servers.a.env]\nA = \"@secret:a/b/c\"\n",
+            ),
+            (
+                "config.toml",
+                "[mcp_servers]\na = { command = \"x\", env = { A = \"VALUE\" } }\n",
+                "[mcp_servers]\na = { command = \"keyless\", args = [\"run\", \"--\", \"x\"], env = { A = \"@secret:a/b/c\" } }\n",
+            ),
+            (
+                "config.toml",
+                "[mcp_servers.a]\ncommand = \"x\"\nargs = [\n  \"y\",\n]\nenv = { A = \"VALUE\" }\n",
+                "[mcp_servers.a]\ncommand = \"keyless\"\nargs = [\"run\", \"--\", \"x\", \n  \"y\",\n]\nenv = { A = \"@secret:a/b/c\" }\n",
+            ),
+            (
+                ".mcp.json",
+                r#"{"mcpServers": {"a": {"command": "keyless", "args": ["run", "--", "x"], "env": {"A": "VALUE"}}}}"#,
+                r#"{"mcpServers": {"a": {"command": "keyless", "args": ["run", "--", "x"], "env": {"A": "@secret:a/b/c"}}}}"#,
+            ),
+            (
+                ".claude/settings.json",
+                r#"{"env": {"A": "VALUE"}}"#,
+                r#"{"env": {"A": "@secret:a/b/c"}}"#,
+            ),
+        ] {
+            assert_eq!(wrapped(file, text).as_deref(), Some(after), "{file}: {text}");
+        }
+        for text in [
+            r#"{"mcpServers": {"a": {"url": "https://a.test", "headers": {"X": "VALUE"}}}}"#,
+            r#"{"mcpServers": {"a": {"command": "x", "args": ["--token", "VALUE"]}}}"#,
+            r#"{"mcpServers": {"a": {"command": "x", "env": {"A": "Bearer VALUE"}}}}"#,
+            r#"{"mcpServers": {"a": {"command": 1, "env": {"A": "VALUE"}}}}"#,
+        ] {
+            assert_eq!(wrapped(".mcp.json", text), None, "{text}");
+        }
     }
 
     fn pair(server: &str, alias: &str) -> (String, String) {

@@ -56,11 +56,15 @@ impl Call<'_> {
         let (finding, path) = (found.finding(), &adopt.path);
         // What is in a pipe may be the passphrase, never the answer.
         let yes = if stdin().is_terminal() {
+            let start = found.started_by_run().map(|server| {
+                format!(", and have keyless run start the server {server}, which gets it so")
+            });
             self.plain_yes(&format!(
-                "Move what is in {}:{} ({}) into the vault as {path}?",
+                "Move what is in {}:{} ({}) into the vault as {path}{}?",
                 found.place().display(),
                 finding.line,
-                finding.kind
+                finding.kind,
+                start.unwrap_or_default()
             ))?
         } else {
             self.args.global.yes
@@ -81,6 +85,17 @@ impl Call<'_> {
         let taken =
             runtime()?.block_on(secret::adopt(self.ui, &adopt.factor, &adopt.path, pattern, value));
         taken.map_err(|error| {
+            let path = &adopt.path;
+            if error.code() == keyless_core::Code::SecretExists {
+                let hint = format!(
+                    "give another --path, or have {path} be this one where it is its new value: keyless secret rotate {path}, \
+                     then this command again"
+                );
+                let message = format!("{path} holds another value, and the file stays as it is");
+                return PackError::new(Code::VaultRefused, message)
+                    .with("keyless_code", error.code().as_str())
+                    .hint(&hint);
+            }
             let message =
                 format!("the vault did not take it, and the file stays: {}", error.message());
             PackError::new(Code::VaultRefused, message)
