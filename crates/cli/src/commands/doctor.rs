@@ -1,7 +1,7 @@
 //! `keyless doctor`: whether everything is in order, and what helps.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     env,
     path::{Path, PathBuf},
     process::ExitCode,
@@ -16,7 +16,6 @@ use keyless_daemon::{
     setup::{Proposer, values_beside, values_held},
     vault::Manifest,
 };
-use keyless_pack::Request;
 use serde_json::json;
 
 use super::{
@@ -24,7 +23,7 @@ use super::{
     pack::{self, looks_secret},
     secret::import,
 };
-use crate::ui::Ui;
+use crate::{ui::Ui, visible::one_line};
 
 pub(super) async fn run(ui: &Ui) -> Result<ExitCode, Error> {
     let here = env::current_dir().map_err(|error| {
@@ -41,11 +40,14 @@ pub(super) async fn run(ui: &Ui) -> Result<ExitCode, Error> {
 pub(super) async fn checks(folder: &Path) -> Result<Vec<Check>, Error> {
     let mut checks = examine(&Places::from_environment()?, folder).await;
     checks.extend(values(folder));
-    checks.extend(clients());
+    checks.extend(clients(folder));
     checks.extend(own_logins());
-    checks.extend(hook());
+    checks.extend(hook(folder));
     Ok(checks)
 }
+
+/// The check of files that nobody has seen.
+pub(super) const UNREADABLE: &str = "project.unreadable";
 
 /// Values in `.env` files that setting up would take in: who runs there sees them. Below the project's root, or the
 /// repository's; elsewhere in this folder alone, since nothing says how far a project goes.
@@ -68,6 +70,7 @@ fn values(folder: &Path) -> Vec<Check> {
         values_beside(root, &proposer)
     };
     let here = env::current_dir().unwrap_or_default();
+    let unseen = unseen(&held.unreadable, &held.unread, &here);
     let uncarried = held.uncarried;
     let doubts = held.doubtful.into_iter().map(|(file, names)| {
         let staying = uncarried.get(&file);
@@ -95,7 +98,43 @@ fn values(folder: &Path) -> Vec<Check> {
         let remedy = format!("{}; no import does, as no vault has them", import::BY_HAND);
         Check::other("project.values", CheckState::Warning, found, remedy)
     });
-    raw.chain(overruled).chain(doubts).collect()
+    raw.chain(overruled).chain(doubts).chain(unseen).collect()
+}
+
+/// Files, folders and lines of which nobody knows whether they hold values.
+pub(super) fn unseen(
+    unreadable: &BTreeSet<PathBuf>,
+    unread: &BTreeMap<PathBuf, Vec<usize>>,
+    here: &Path,
+) -> Vec<Check> {
+    let shown = |place: &Path| {
+        one_line(&place.strip_prefix(here).unwrap_or(place).to_string_lossy()).into_owned()
+    };
+    let place = |place: &PathBuf| {
+        let (what, remedy) = if here.join(place).is_dir() {
+            ("", "let yourself read it (chmod u+rX), if it is a part of the project")
+        } else {
+            (
+                ", so nobody knows what it holds",
+                "let yourself read it (chmod u+r), and make it UTF-8 text of at most 1 MiB",
+            )
+        };
+        let found = format!("{} can't be read{what}", shown(place));
+        Check::other(UNREADABLE, CheckState::Warning, found, remedy)
+    };
+    let lines = |(file, lines): (&PathBuf, &Vec<usize>)| {
+        let (word, it) =
+            if lines.len() == 1 { ("line", "it holds") } else { ("lines", "they hold") };
+        let lines: Vec<String> = lines.iter().map(ToString::to_string).collect();
+        let found = format!(
+            "{word} {} of {} can't be read as NAME=value, so nobody knows what {it}",
+            lines.join(", "),
+            shown(file)
+        );
+        let remedy = "close its quotes and write it in UTF-8, or make it a comment";
+        Check::other("project.values", CheckState::Warning, found, remedy)
+    };
+    unreadable.iter().map(place).chain(unread.iter().map(lines)).collect()
 }
 
 /// The project that a folder lies in, or else the repository.
@@ -154,8 +193,8 @@ pub(super) fn doubt(
 }
 
 /// Credentials in the plain files of agents and editors.
-fn clients() -> Vec<Check> {
-    let Ok(tokens) = pack::plaintext_tokens(&Request::default()) else { return Vec::new() };
+fn clients(folder: &Path) -> Vec<Check> {
+    let Ok(tokens) = pack::plaintext_tokens(folder) else { return Vec::new() };
     let word = |token: &keyless_pack::PlaintextToken| {
         let found = format!("{}:{} holds a credential ({})", token.path, token.line, token.kind);
         Check::other("clients.tokens", CheckState::Warning, found, token.adopting())
@@ -188,8 +227,10 @@ fn own_logins() -> Option<Check> {
 }
 
 /// Whether git asks before a commit and a push; nothing outside of a repository.
-fn hook() -> Option<Check> {
-    let there = hooks::hooks_here()?;
+fn hook(folder: &Path) -> Option<Check> {
+    // Git is asked here.
+    let is_here = env::current_dir().is_ok_and(|here| root_of(&here) == root_of(folder));
+    let there = hooks::hooks_here().filter(|_| is_here)?;
     let is_ours = |hook: &PathBuf| read_settings_text(hook).is_ok_and(|text| hooks::is_ours(&text));
     let first = there.first()?;
     let found = if there.iter().all(is_ours) {

@@ -16,7 +16,7 @@ use zeroize::Zeroizing;
 
 use super::{check_private, warn_of_open_runs, write_opener};
 use crate::{
-    args::InitArgs,
+    args::{FactorArgs, InitArgs},
     prompt,
     ui::{Ui, in_rows},
 };
@@ -26,6 +26,15 @@ const OTHER_WAY: &str = "--recovery-file FILE";
 const NEXT: &str = "Next: keyless secret add team/github/token --to api.github.com --to github.com --env GITHUB_TOKEN\n";
 
 pub(super) async fn run(ui: &Ui, args: InitArgs) -> Result<ExitCode, Error> {
+    make(ui, args, NEXT).await
+}
+
+/// The same in the course of setting up, which knows what comes next.
+pub(super) async fn for_setup(ui: &Ui, factor: FactorArgs) -> Result<ExitCode, Error> {
+    make(ui, InitArgs { factor, recovery_file: None }, "").await
+}
+
+async fn make(ui: &Ui, args: InitArgs, next_step: &str) -> Result<ExitCode, Error> {
     let places = Places::from_environment()?;
     keyless_daemon::refuse_existing_store(&places).await?;
     warn_of_open_runs(ui, &places.store_file());
@@ -48,7 +57,7 @@ pub(super) async fn run(ui: &Ui, args: InitArgs) -> Result<ExitCode, Error> {
         let place = file.display();
         let next = if own_file.is_some() {
             format!(
-                "Nobody saw it: move it off this machine at once, and delete it here (keyless doctor reminds you).\n{NEXT}"
+                "Nobody saw it: move it off this machine at once, and delete it here (keyless doctor reminds you).\n{next_step}"
             )
         } else {
             "Move it off this machine at once: it opens the store.\n".to_owned()
@@ -72,6 +81,8 @@ pub(super) async fn run(ui: &Ui, args: InitArgs) -> Result<ExitCode, Error> {
         );
         return Ok(ExitCode::from(2));
     }
-    ui.line(NEXT.trim_end_matches('\n'));
+    if !next_step.is_empty() {
+        ui.line(next_step.trim_end_matches('\n'));
+    }
     Ok(ExitCode::SUCCESS)
 }

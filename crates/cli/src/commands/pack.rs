@@ -132,10 +132,11 @@ pub(crate) fn token_forms() -> TokenForms {
     })
 }
 
-/// Credentials in the settings of agents and editors, of this user and of the project here.
-pub(crate) fn plaintext_tokens(request: &Request) -> Result<Vec<PlaintextToken>, PackError> {
-    let surroundings = surroundings(None, token_forms(), DeployBy::CommandLine)?;
-    Ok(commands::plaintext_tokens(&surroundings, request))
+/// Credentials in the settings of agents and editors, of this user and of the project that `folder` lies in.
+pub(crate) fn plaintext_tokens(folder: &Path) -> Result<Vec<PlaintextToken>, PackError> {
+    let by = DeployBy::CommandLine;
+    let surroundings = surroundings(Some(folder.to_owned()), token_forms(), by)?;
+    Ok(commands::plaintext_tokens(&surroundings, &Request::default()))
 }
 
 /// Whether a line of a file holds what looks like a credential.

@@ -6,25 +6,26 @@ mod provision;
 use std::{
     borrow::Cow,
     collections::{BTreeMap, BTreeSet},
-    io,
-    path::PathBuf,
+    io::{self, IsTerminal as _},
+    path::{Path, PathBuf},
     process::ExitCode,
 };
 
-use keyless_core::{Error, SecretPath};
+use keyless_core::{Code, Error, SecretPath};
 use keyless_daemon::{
-    AgreedBy, Places, counted,
+    AgreedBy, Places, ci, counted,
     doctor::{Check, CheckState},
-    path_unusable,
+    manifest_of, path_unusable,
     setup::{
         Existing, Judged, Proposer, Scan, SetupState, Step, StepStatus, is_taken_from, scan,
         write_manifest,
     },
     vault::{Manifest, Providers},
 };
+use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{catalog::warn_of_faults, doctor, pack::looks_secret};
+use super::{catalog::warn_of_faults, doctor, init, pack::looks_secret};
 use crate::{
     args::SetupArgs,
     prompt,
@@ -33,7 +34,10 @@ use crate::{
 };
 
 /// The checks whose findings leave the setting up unfinished, without being a fault.
-const UNFINISHED: [&str; 3] = ["project.hosts", "project.values", "store.variables"];
+const UNFINISHED: [&str; 4] =
+    ["project.hosts", doctor::UNREADABLE, "project.values", "store.variables"];
+/// The check of the settings of agents and editors, of which the project's own are told.
+const CLIENTS: &str = "clients.tokens";
 /// Places that are told by name; the JSON line has all.
 const NAMED: usize = 3;
 
@@ -59,6 +63,8 @@ struct Came {
     status: StepStatus,
     summary: String,
     data: Value,
+    /// The person wanted it not, or not yet: they are asked again.
+    is_open: bool,
 }
 
 /// What is used of the store by names alone, with its variables, and all that has a value there.
@@ -66,6 +72,14 @@ struct Came {
 struct Reuse {
     paths: BTreeMap<SecretPath, Vec<String>>,
     stored: BTreeSet<SecretPath>,
+}
+
+/// The step that leaves the setting up unfinished.
+#[derive(Clone, Copy)]
+enum Unfinished {
+    Failed(Step),
+    /// The person wanted it not.
+    Declined(Step),
 }
 
 /// Whose word a manifest is: one that this setting up wrote is changed by it too.
@@ -77,7 +91,9 @@ enum Written {
 
 impl<'u> Setup<'u> {
     fn new(ui: &'u Ui, args: SetupArgs) -> Result<Self, Error> {
-        let root = args.root.clone().unwrap_or_else(|| PathBuf::from("."));
+        let here = || Manifest::project_of(&PathBuf::from(".").canonicalize().ok()?);
+        let above = if args.root.is_none() { here() } else { None };
+        let root = args.root.clone().or(above).unwrap_or_else(|| PathBuf::from("."));
         let unusable = |error: io::Error| path_unusable(&root, &error);
         let real = root.canonicalize().map_err(unusable)?;
         if !real.is_dir() {
@@ -111,23 +127,34 @@ impl<'u> Setup<'u> {
         } else {
             Step::Doctor
         };
-        let manifest_is_over = state.is_over(Step::Manifest);
+        // One that was written and is gone is nobody's work done.
+        let is_over = |state: &SetupState, step: Step| {
+            let is_there = || self.manifest_place().exists();
+            state.is_over(step) && (step != Step::Manifest || !state.is_done(step) || is_there())
+        };
+        let manifest_is_over = is_over(&state, Step::Manifest);
         let mut found = scan(&self.root, proposer);
+        if last == Step::Doctor
+            && let Some(status) = self.without_store(&found).await?
+        {
+            return Ok(status);
+        }
         let reuse = if manifest_is_over || self.keeps_manifest() {
             Reuse::default()
         } else {
             self.reuse(&found).await
         };
-        let mut status = ExitCode::SUCCESS;
+        let mut unfinished = None;
         for step in [Step::Scan, Step::Propose, Step::Manifest, Step::Provision, Step::Doctor] {
             let tell = |found: &Scan, came: &Came| {
-                if step == last {
-                    self.warn_of_raw(found);
+                if step == last && last != Step::Doctor {
+                    self.warn_of_raw(found, &[]);
+                    self.warn_of_unseen(found);
                 }
                 self.tell(step, came);
             };
             let before_manifest = matches!(step, Step::Scan | Step::Propose) && manifest_is_over;
-            if before_manifest || (step != Step::Doctor && state.is_over(step)) {
+            if before_manifest || (step != Step::Doctor && is_over(&state, step)) {
                 tell(&found, &Came::skipped("was done before"));
                 if step == last {
                     break;
@@ -139,24 +166,58 @@ impl<'u> Setup<'u> {
             }
             let is_ours = state.is_done(Step::Manifest);
             let manifest = if is_ours { Written::BySetup } else { Written::ByOthers };
-            let came = self.step(step, &mut found, &reuse, proposer, manifest).await?;
+            let came = match step {
+                Step::Scan => self.scanned(&found),
+                Step::Propose => self.proposed(&found, &reuse, proposer),
+                Step::Manifest => self.manifest(&mut found, &reuse, proposer)?,
+                Step::Provision => Box::pin(provision::run(self, &found, manifest)).await?,
+                Step::Doctor => self.examined(&found, unfinished).await?,
+            };
             tell(&found, &came);
-            if !self.args.scan_only {
+            if !self.args.scan_only && !came.is_open {
                 state.note(step, came.status)?;
             }
             if came.status == StepStatus::Failed {
-                status = ExitCode::FAILURE;
+                unfinished = Some(Unfinished::Failed(step));
+            } else if came.is_open && unfinished.is_none() {
+                unfinished = Some(Unfinished::Declined(step));
             }
             if step == last {
                 break;
             }
         }
-        Ok(status)
+        let is_failed = matches!(unfinished, Some(Unfinished::Failed(_)));
+        Ok(if is_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
     }
 
-    /// What stays where it is, whatever was taken in.
-    fn warn_of_raw(&self, found: &Scan) {
+    /// Where there is something to put into a store and there is none, a person may make one before anything is asked;
+    /// gives what ends it early.
+    async fn without_store(&self, found: &Scan) -> Result<Option<ExitCode>, Error> {
+        let is_needed = found.secrets() > 0 || manifest_of(&self.root)?.is_some();
+        let is_there = || keyless_daemon::open_store(&self.places);
+        if !is_needed
+            || ci::is_on()
+            || !is_there().await.is_err_and(|e| e.code() == Code::NotInitialised)
+        {
+            return Ok(None);
+        }
+        if !self.args.yes && !self.ui.is_json() && io::stdin().is_terminal() {
+            if prompt::confirm("There is no store yet. Make one now, as keyless init does?")? {
+                let made = init::for_setup(self.ui, self.args.factor.clone()).await?;
+                return Ok((made != ExitCode::SUCCESS).then_some(made));
+            }
+        }
+        self.ui.warn("there is no store yet, so no value is taken in. Next: keyless init, then keyless setup --resume");
+        Ok(None)
+    }
+
+    /// What stays where it is, whatever was taken in; what has been `told` of a file is not said twice.
+    fn warn_of_raw(&self, found: &Scan, told: &[&Check]) {
         for (file, places) in &found.raw {
+            let place = format!("{}:", self.root.join(file).display());
+            if told.iter().any(|check| check.id == CLIENTS && check.found.starts_with(&place)) {
+                continue;
+            }
             let shown = one_line(&file.to_string_lossy()).into_owned();
             let next = if is_taken_from(file) {
                 format!("keyless secret import {shown} --allow-weak takes short values too")
@@ -168,21 +229,16 @@ impl<'u> Setup<'u> {
         }
     }
 
-    async fn step(
-        &self,
-        step: Step,
-        found: &mut Scan,
-        reuse: &Reuse,
-        proposer: &Proposer<'_>,
-        manifest: Written,
-    ) -> Result<Came, Error> {
-        match step {
-            Step::Scan => Ok(scanned(found)),
-            Step::Propose => Ok(self.proposed(found, reuse, proposer)),
-            Step::Manifest => self.manifest(found, reuse, proposer),
-            Step::Provision => Box::pin(provision::run(self, found, manifest)).await,
-            Step::Doctor => self.examined().await,
+    /// What is in none of the lists, since nobody could read it. Otherwise the last step tells it.
+    fn warn_of_unseen(&self, found: &Scan) {
+        for check in doctor::unseen(&found.unreadable, &found.unread, &self.root) {
+            self.warn_of(&check);
         }
+    }
+
+    fn warn_of(&self, check: &Check) {
+        let next = check.remedy.as_deref().unwrap_or_default();
+        self.ui.warn(format!("{}. Next: {next}", check.found));
     }
 
     /// Whether a manifest is there that stays.
@@ -222,6 +278,30 @@ impl<'u> Setup<'u> {
                 names.join(", ")
             ));
         }
+    }
+
+    fn scanned(&self, found: &Scan) -> Came {
+        let (variables, files) = (found.variables.len(), found.files);
+        let more = if found.cut_short { ", and there are more files" } else { "" };
+        let is_here = self.args.root.is_some()
+            || Path::new(".").canonicalize().is_ok_and(|here| here == self.root);
+        let place = if is_here {
+            String::new()
+        } else {
+            format!(" of the project at {}", self.root.display())
+        };
+        Came::done(
+            format!(
+                "{} in {}{place}{more}{}",
+                counted(variables, "variable"),
+                counted(files, "file"),
+                unreadable(&found.unreadable)
+            ),
+            json!({
+                "root": self.root.to_string_lossy(), "variables": variables, "files": files, "cut_short": found.cut_short,
+                "unreadable": texts(&found.unreadable), "unread_lines": unread(found), "raw": raw(found),
+            }),
+        )
     }
 
     fn proposed(&self, found: &Scan, reuse: &Reuse, proposer: &Proposer<'_>) -> Came {
@@ -278,7 +358,7 @@ impl<'u> Setup<'u> {
             && !self.args.write_manifest
             && !prompt::confirm(&format!("Write {}?", place.display()))?
         {
-            return Ok(Came::skipped("was not wanted"));
+            return Ok(Came::declined("was not wanted".to_owned(), json!({})));
         }
         if self.asks() {
             for (path, names) in &reuse.paths {
@@ -301,38 +381,67 @@ impl<'u> Setup<'u> {
         ))
     }
 
-    async fn examined(&self) -> Result<Came, Error> {
+    async fn examined(&self, found: &Scan, unfinished: Option<Unfinished>) -> Result<Came, Error> {
         let checks = doctor::checks(&self.root).await?;
-        // Everything else of them is no matter of this project's.
-        let unfinished = |check: &&Check| UNFINISHED.contains(&check.id) && check.remedy.is_some();
-        let told: Vec<&Check> = checks.iter().filter(unfinished).collect();
+        let below = format!("{}/", self.root.display());
+        let is_own = |check: &Check| {
+            UNFINISHED.contains(&check.id) || check.id == CLIENTS && check.found.starts_with(&below)
+        };
+        let is_warning = |check: &Check| check.state == CheckState::Warning;
+        let told: Vec<&Check> =
+            checks.iter().filter(|check| is_own(check) && check.remedy.is_some()).collect();
         for check in &told {
-            self.ui.warn(format!(
-                "{}. Next: {}",
-                check.found,
-                check.remedy.as_deref().unwrap_or_default()
-            ));
+            self.warn_of(check);
         }
-        let data = json!({ "checks": checks });
+        self.warn_of_raw(found, &told);
+        // What is no matter of this project's is counted.
+        let others = checks.iter().filter(|check| is_warning(check) && !is_own(check)).count();
         let faults: Vec<&Check> =
             checks.iter().filter(|check| check.state == CheckState::Fault).collect();
+        // A folder may be no part of the project; a file of values that nobody has read is.
+        let unseen = found.unreadable.iter().find(|place| is_taken_from(place));
         // With --yes nobody was asked for it.
-        let lacks_hosts =
-            |check: &&Check| check.id == "project.hosts" && check.state == CheckState::Warning;
+        let lacks_hosts = |check: &&Check| check.id == "project.hosts" && is_warning(check);
         let is_missing = self.args.yes && told.iter().any(lacks_hosts);
-        Ok(match faults.first() {
-            None if is_missing => {
-                Came::failed("hosts are missing: see the warnings".to_owned(), data)
+        let is_raw = !found.raw.is_empty();
+        let (status, mut summary) = match (faults.first(), unseen, unfinished) {
+            (Some(first), ..) => {
+                let more = match faults.len() - 1 {
+                    0 => String::new(),
+                    more => format!("; {more} more: keyless doctor"),
+                };
+                (StepStatus::Failed, format!("{}: {}{more}", first.id, first.found))
             }
-            None if told.is_empty() => Came::done("everything is in order".to_owned(), data),
-            None => Came::done("nothing is at fault, but see the warnings".to_owned(), data),
-            Some(first) => {
-                let more = faults.len() - 1;
-                let summary =
-                    format!("{}: {} ({more} more; keyless doctor)", first.id, first.found);
-                Came::failed(summary, data)
+            (_, Some(file), _) => {
+                let file = one_line(&file.to_string_lossy()).into_owned();
+                (StepStatus::Failed, format!("{file} can't be read: see the warnings"))
             }
-        })
+            _ if is_missing => {
+                (StepStatus::Failed, "hosts are missing: see the warnings".to_owned())
+            }
+            (_, _, Some(Unfinished::Failed(step))) => (
+                StepStatus::Failed,
+                format!("setting up is not finished: see {} above", word(step)),
+            ),
+            (_, _, Some(Unfinished::Declined(step))) => {
+                let words = format!(
+                    "nothing is at fault; {} is left to do: keyless setup --resume asks again",
+                    word(step)
+                );
+                (StepStatus::Done, words)
+            }
+            _ if !told.is_empty() || is_raw => {
+                (StepStatus::Done, "nothing is at fault, but see the warnings".to_owned())
+            }
+            _ if others > 0 => (StepStatus::Done, "this project is in order".to_owned()),
+            _ => (StepStatus::Done, "everything is in order".to_owned()),
+        };
+        if others > 0 {
+            let beside = if told.is_empty() { "" } else { " beside" };
+            let others = counted(others, "warning");
+            summary = format!("{summary}; {others}{beside}: keyless doctor");
+        }
+        Ok(Came { status, summary, data: json!({ "checks": checks }), is_open: false })
     }
 
     /// A line for people, or one for machines, with what was warned of since the last one.
@@ -345,46 +454,43 @@ impl<'u> Setup<'u> {
             Ui::verbatim(&line.to_string());
             return;
         }
-        let (step, status) = (json!(step), json!(came.status));
-        let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        self.ui.line(&format!("{:<10} {:<12} {}", word(&step), word(&status), came.summary));
+        self.ui.line(&format!("{:<10} {:<12} {}", word(step), word(came.status), came.summary));
     }
 }
 
 impl Came {
     fn done(summary: String, data: Value) -> Self {
-        Self { status: StepStatus::Done, summary, data }
+        Self { status: StepStatus::Done, summary, data, is_open: false }
     }
 
     fn failed(summary: String, data: Value) -> Self {
-        Self { status: StepStatus::Failed, summary, data }
+        Self { status: StepStatus::Failed, summary, data, is_open: false }
     }
 
     fn skipped(summary: &str) -> Self {
-        Self { status: StepStatus::Skipped, summary: summary.to_owned(), data: json!({}) }
+        let (summary, data) = (summary.to_owned(), json!({}));
+        Self { status: StepStatus::Skipped, summary, data, is_open: false }
+    }
+
+    /// As [`skipped`](Self::skipped), by a person who is asked again when it is taken up.
+    fn declined(summary: String, data: Value) -> Self {
+        Self { status: StepStatus::Skipped, summary, data, is_open: true }
     }
 }
 
-fn scanned(found: &Scan) -> Came {
-    let (variables, files) = (found.variables.len(), found.files);
-    let more = if found.cut_short { ", and there are more files" } else { "" };
-    Came::done(
-        format!(
-            "{} in {}{more}{}",
-            counted(variables, "variable"),
-            counted(files, "file"),
-            unreadable(&found.unreadable)
-        ),
-        json!({
-            "variables": variables, "files": files, "cut_short": found.cut_short,
-            "unreadable": texts(&found.unreadable), "raw": raw(found),
-        }),
-    )
+/// A word as the JSON line has it.
+fn word(value: impl Serialize) -> String {
+    json!(value).as_str().unwrap_or_default().to_owned()
 }
 
 fn raw(found: &Scan) -> Value {
     let files = found.raw.iter();
     files.map(|(file, places)| (file.to_string_lossy().into_owned(), json!(places))).collect()
+}
+
+fn unread(found: &Scan) -> Value {
+    let files = found.unread.iter();
+    files.map(|(file, lines)| (file.to_string_lossy().into_owned(), json!(lines))).collect()
 }
 
 /// What could not be looked into: the first few by name, since a secret may be in any of them.

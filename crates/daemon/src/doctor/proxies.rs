@@ -3,6 +3,7 @@
 use super::Check;
 use crate::{
     fleet::{Standing, sidecars},
+    operator::counted,
     places::Places,
 };
 
@@ -15,7 +16,7 @@ fn check(sidecar: &Standing) -> Check {
     let catalog = catalog.display();
     match problem {
         None => {
-            let found = format!("process {pid} follows {catalog}: {secrets} secrets");
+            let found = format!("process {pid} follows {catalog}: {}", counted(*secrets, "secret"));
             Check::ok("proxy.reload", found)
         }
         Some(problem) => Check::fault(

@@ -1,7 +1,7 @@
 //! What a running proxy says on stderr.
 
 use jiff::Timestamp;
-use keyless_daemon::{Note, Notes, RequestNote};
+use keyless_daemon::{Note, Notes, RequestNote, counted};
 use serde_json::{Value, json};
 
 use crate::{args::LogFormat, ui, visible::visible_json};
@@ -29,7 +29,7 @@ fn as_words(note: Note<'_>) -> Option<String> {
         Note::Drained { cut: 0 } => Some("Drained.".to_owned()),
         Note::Drained { cut } => Some(format!("Drained; {cut} cut.")),
         Note::Refused { .. } | Note::Request(_) => None,
-        Note::Reloaded { secrets } => Some(format!("Reloaded: {secrets} secrets.")),
+        Note::Reloaded { secrets } => Some(format!("Reloaded: {}.", counted(secrets, "secret"))),
         Note::ReloadRefused { error } => {
             Some(format!("Not reloaded; what was in force still is: {}", error.message()))
         }

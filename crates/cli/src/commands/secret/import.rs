@@ -138,7 +138,7 @@ pub(in crate::commands) fn warn_of_uncarried(ui: &Ui, import: &Import, leave: Op
         Some(Leaving { of: Going::Carried, .. }) => {
             "it stays in the file, where a program in keyless run finds it, and an agent reads it; --also-uncarried takes it out, too"
         }
-        None => "a program in keyless run has it as long as it stands in the file",
+        None => "a program in keyless run has such a value as long as it stands in the file",
     };
     ui.warn(format!("{then}; keyless exec gives it to one command (docs/setup.md)"));
 }

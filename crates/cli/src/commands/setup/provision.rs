@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     io::{self, IsTerminal as _},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use keyless_core::{Code, Destination, EgressRule, Error, SecretPath};
@@ -44,6 +44,8 @@ struct Missing {
 #[derive(Default)]
 struct Taking {
     imported: usize,
+    /// The project's.
+    root: PathBuf,
     /// How many stay in their files since the person wants it so.
     declined: usize,
     /// Which path each variable has, by the project's word.
@@ -65,12 +67,15 @@ pub(super) async fn run(setup: &Setup<'_>, found: &Scan, manifest: Written) -> R
         if found.held_in.is_empty() && manifest_of(&setup.root)?.is_none() {
             return Ok(Came::skipped("there is nothing to take in"));
         }
-        let summary = "there is no store: keyless init, then keyless setup --resume";
+        let summary = "no value is taken in, as there is no store";
         return Ok(Came::failed(summary.to_owned(), json!({})));
     }
     let missing = missing(setup).await?;
     let elsewhere = is_any_elsewhere_stored(setup, found).await?;
     if missing.is_empty() && found.held_in.is_empty() && !elsewhere {
+        if is_undeclared(setup, found)? {
+            return Ok(Came::declined(UNDECLARED.to_owned(), json!({})));
+        }
         return Ok(Came::done(
             "every value is there".to_owned(),
             json!({ "imported": 0, "missing": [] }),
@@ -97,7 +102,8 @@ pub(super) async fn run(setup: &Setup<'_>, found: &Scan, manifest: Written) -> R
     let operator = Operator::new(vault);
     let store = keyless_daemon::open_store(&setup.places).await?;
     let declared = keyless_daemon::declared_variables(&setup.places, &store, &setup.root).await?;
-    let mut taking = Taking { declared, ..Taking::default() };
+    let root = setup.root.clone();
+    let mut taking = Taking { declared, root, ..Taking::default() };
     for file in &found.held_in {
         from_file(setup, file, &operator, proposer, manifest, &mut taking).await?;
     }
@@ -112,18 +118,40 @@ pub(super) async fn run(setup: &Setup<'_>, found: &Scan, manifest: Written) -> R
     for left in &taking.left {
         setup.ui.warn(left);
     }
-    Ok(taking.came(&missing))
+    Ok(taking.came(&missing, found, is_undeclared(setup, found)?))
+}
+
+/// What is said where somebody wanted no manifest.
+const UNDECLARED: &str = "without a manifest nothing says which values are missing";
+
+/// Whether the project has secrets and declares nothing.
+fn is_undeclared(setup: &Setup<'_>, found: &Scan) -> Result<bool, Error> {
+    Ok(found.secrets() > 0 && manifest_of(&setup.root)?.is_none())
+}
+
+/// The files from which nothing is taken that have a variable's value.
+fn where_it_stands(variable: Option<&str>, found: &Scan, root: &Path) -> String {
+    let holds = |names: &BTreeSet<String>| variable.is_some_and(|name| names.contains(name));
+    let files = found.elsewhere.iter().filter(|(_, names)| holds(names));
+    let files: BTreeSet<String> = files
+        .map(|(file, _)| file.strip_prefix(root).unwrap_or(file).display().to_string())
+        .collect();
+    if files.is_empty() {
+        return String::new();
+    }
+    format!("; a value for it stands in {}, from which none is taken", few(&files))
 }
 
 impl Taking {
     /// What it comes to, with what is `missing` still.
-    fn came(self, missing: &[Missing]) -> Came {
+    fn came(self, missing: &[Missing], found: &Scan, is_undeclared: bool) -> Came {
         let imported = self.imported;
         let data = json!({ "imported": imported, "left": self.left, "missing": missing.iter().map(|one| &one.path).collect::<Vec<_>>() });
         let told = |one: &Missing, kind: &str, count: usize| {
             let values = counted(count, &format!("{kind}value"));
             let are = if count == 1 { "is" } else { "are" };
-            format!("{values} {are} missing: keyless secret {} {}", one.verb, one.path)
+            let place = where_it_stands(one.variable.as_deref(), found, &self.root);
+            format!("{values} {are} missing: keyless secret {} {}{place}", one.verb, one.path)
         };
         let (optional, needed): (Vec<_>, Vec<_>) = missing.iter().partition(|one| one.is_optional);
         match (needed.first(), optional.first()) {
@@ -147,7 +175,11 @@ impl Taking {
                     "{} taken in; {values} {stay}, as you said",
                     counted(imported, "value")
                 );
-                Came::done(words, data)
+                if imported == 0 { Came::declined(words, data) } else { Came::done(words, data) }
+            }
+            (None, None) if is_undeclared => {
+                let words = format!("{} taken in; {UNDECLARED}", counted(imported, "value"));
+                Came::declined(words, data)
             }
             (None, Some(first)) => {
                 let missing = told(first, "optional ", optional.len());
@@ -285,8 +317,7 @@ async fn compare_elsewhere(
             Outcome::Present => {
                 taking.kept.insert(path.clone());
             }
-            // Of a value in a `.env` file that differs from this one, that file's counts.
-            Outcome::Taken if !taking.kept.contains(path) => {
+            Outcome::Taken => {
                 taking.is_another_value_used = true;
                 let own = row.instead.as_ref().map_or("PATH", SecretPath::as_str);
                 taking.left.push(format!(
