@@ -201,11 +201,11 @@ impl<'u> Setup<'u> {
         {
             return Ok(None);
         }
-        if !self.args.yes && !self.ui.is_json() && io::stdin().is_terminal() {
-            if prompt::confirm("There is no store yet. Make one now, as keyless init does?")? {
-                let made = init::for_setup(self.ui, self.args.factor.clone()).await?;
-                return Ok((made != ExitCode::SUCCESS).then_some(made));
-            }
+        let is_asked = !self.args.yes && !self.ui.is_json() && io::stdin().is_terminal();
+        let question = "There is no store yet. Make one now, as keyless init does?";
+        if is_asked && prompt::confirm(question)? {
+            let made = init::for_setup(self.ui, self.args.factor.clone()).await?;
+            return Ok((made != ExitCode::SUCCESS).then_some(made));
         }
         self.ui.warn("there is no store yet, so no value is taken in. Next: keyless init, then keyless setup --resume");
         Ok(None)

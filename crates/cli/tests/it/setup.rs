@@ -844,11 +844,11 @@ fn a_file_of_values_that_can_not_be_read_is_warned_of() {
     assert_eq!(came[0].2["unreadable"], json!([".env"]));
     let (_, status, data) = came.last().unwrap();
     let checks = data["checks"].as_array().unwrap().iter();
-    let states: Vec<_> = checks
+    let found: Vec<_> = checks
         .filter(|check| check["id"] == "project.unreadable")
         .map(|one| &one["state"])
         .collect();
-    assert_eq!((status.as_str(), states), ("failed", vec![&json!("warning")]));
+    assert_eq!((status.as_str(), found), ("failed", vec![&json!("warning")]));
     let seen = world.keyless(&["setup", "--yes"]).run();
     assert!(
         seen.exits(1).text().contains(".env can't be read: see the warnings"),
@@ -974,6 +974,7 @@ fn without_a_store_one_is_offered_or_missed_at_the_start() {
         said.contains("no value is taken in") && !said.contains("nothing is at fault"),
         "{said}"
     );
+    assert!(said.contains("declared and has no value") && !said.contains("0 more"), "{said}");
     fs::remove_dir_all(world.home.work().join(".keyless")).unwrap();
     let value = world.canary.value();
     at_a_terminal(

@@ -77,14 +77,12 @@ pub(crate) fn start_of(file: &Path, text: &str, place: &Range<usize>) -> Start {
     if is_started_by_run(entry) {
         return Start::AsItIs;
     }
-    match form.by_run(entry, text) {
-        Some(edits) => Start::ByRun { server, edits },
-        None => {
-            let why = "is started by a command that stands there in no form that is known";
-            let instead = "have its command be `keyless run -- COMMAND ARGUMENTS…`";
-            Start::Never { server, why, instead }
-        }
+    if let Some(edits) = form.by_run(entry, text) {
+        return Start::ByRun { server, edits };
     }
+    let why = "is started by a command that stands there in no form that is known";
+    let instead = "have its command be `keyless run -- COMMAND ARGUMENTS…`";
+    Start::Never { server, why, instead }
 }
 
 fn is_within(place: &Range<usize>, other: &Range<usize>) -> bool {

@@ -103,7 +103,7 @@ pub(super) async fn run(setup: &Setup<'_>, found: &Scan, manifest: Written) -> R
     let store = keyless_daemon::open_store(&setup.places).await?;
     let declared = keyless_daemon::declared_variables(&setup.places, &store, &setup.root).await?;
     let root = setup.root.clone();
-    let mut taking = Taking { declared, root, ..Taking::default() };
+    let mut taking = Taking { root, declared, ..Taking::default() };
     for file in &found.held_in {
         from_file(setup, file, &operator, proposer, manifest, &mut taking).await?;
     }
