@@ -67,8 +67,8 @@ impl Occasion {
 }
 
 impl Typed<'_> {
-    /// The value, and what goes with it. `chosen` is the kind of token that the person said it is; `is_bound` that the
-    /// secret has its hosts already.
+    /// The value, and what goes with it. `chosen` is the kind of token that the person said it is. A variable is kept also
+    /// where no host is known yet, as `keyless secret add` keeps it.
     ///
     /// [`Code::AnswerUnfit`] when something is missing or can't be read, [`Code::ValueWeak`] when the value has not the format
     /// of its kind.
@@ -76,7 +76,6 @@ impl Typed<'_> {
         &self,
         occasion: Occasion,
         chosen: Option<&Variant>,
-        is_bound: bool,
     ) -> Result<(Given, Zeroizing<Vec<u8>>), Error> {
         if occasion == Occasion::Another && !self.overwrite {
             return Err(unfit("tick the box that says that the present value may go"));
@@ -87,8 +86,6 @@ impl Typed<'_> {
         let to = read_destinations(self.to)?;
         let env = match self.env.trim() {
             "" => None,
-            // A variable without a destination would hold nothing.
-            _ if to.is_empty() && !is_bound => None,
             name => Some(read_variable(name)?),
         };
         let value = Zeroizing::new(self.value.as_bytes().to_vec());
@@ -197,15 +194,18 @@ mod tests {
     #[test]
     fn what_is_typed_is_read_as_a_whole() {
         let typed = Typed { value: "Qm7-xT4w9ZrK2bVp", env: "KEY", ..Typed::default() };
-        let read = |typed: &Typed<'_>, occasion, bound| {
-            typed.read(occasion, None, bound).map(|(given, _)| given)
+        let read = |typed: &Typed<'_>, occasion| {
+            typed.read(occasion, None).map(|(given, _)| given).map_err(|error| error.code())
         };
-        assert!(read(&typed, Occasion::Another, true).is_err(), "the tick");
-        assert!(read(&Typed { value: "", ..typed }, Occasion::First, true).is_err(), "the value");
-        assert_eq!(read(&typed, Occasion::New, false).unwrap().env, None, "of no use yet");
-        assert!(read(&typed, Occasion::First, true).unwrap().env.is_some());
+        assert!(read(&typed, Occasion::Another).is_err(), "the tick");
+        assert!(read(&Typed { value: "", ..typed }, Occasion::First).is_err(), "the value");
+        assert!(read(&typed, Occasion::New).unwrap().env.is_some(), "its hosts can come later");
+        for env in ["9 BAD", "PATH"] {
+            let refused = read(&Typed { env, ..typed }, Occasion::New);
+            assert_eq!(refused, Err(Code::AnswerUnfit), "{env}");
+        }
         let ticked = Typed { overwrite: true, to: "a.test", ..typed };
-        let given = read(&ticked, Occasion::Another, false).unwrap();
+        let given = read(&ticked, Occasion::Another).unwrap();
         assert!(given.to.len() == 1 && given.env.is_some() && !given.allow_weak);
     }
 }

@@ -67,7 +67,7 @@ pub(super) fn read(
         ("accept", Asked::NewPathProposal { .. }) => Ok((proposal::read_path(fields)?, None)),
         ("accept", asked) => {
             let occasion = Occasion::asked(asked).ok_or_else(misfit)?;
-            value::read(shown, occasion, providers, fields)
+            value::read(occasion, providers, fields)
         }
         _ => Err(misfit()),
     }

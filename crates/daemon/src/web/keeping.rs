@@ -47,9 +47,8 @@ async fn give(web: &Web, sent: &mut Sent, secret: Option<&Secret>) -> Result<Str
         None => read_path(sent.fields.text("path"))?,
     };
     let occasion = Occasion::of(secret);
-    let is_bound = secret.is_some_and(|secret| secret.metadata.egress.is_some());
     let providers = web.desk.providers().await;
-    let (given, value) = read_given(occasion, &providers, is_bound, &mut sent.fields)?;
+    let (given, value) = read_given(occasion, &providers, &mut sent.fields)?;
     prove_once(web, sent, Weight::of_value(occasion)).await?;
     web.desk.approver.give(&path, occasion, given, value).await?;
     Ok(with_shared_variable(web, &path, format!("{path} has its value.")).await)

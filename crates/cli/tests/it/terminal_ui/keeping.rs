@@ -47,6 +47,23 @@ fn a_secret_is_added_and_its_service_asked_on_screen() {
         (&json!(1), &json!(["api.github.com"])),
         "{shown}"
     );
+    window.say("n");
+    window.seen(&["A path of your own"]);
+    let value = world.another_value();
+    fill(&["team/later/key", &value, "", "9 BAD"]);
+    window.seen(&["9 BAD:"]);
+    // Past the button that declines.
+    window.press("BTab");
+    window.press("BTab");
+    window.press("C-u");
+    window.say("TUI_KEY");
+    window.press("Enter");
+    window.seen(&[">[ Save ]"]);
+    window.press("Enter");
+    window.seen(&["team/later/key has its value"]);
+    let later = world.keyless(&["secret", "show", "team/later/key", "--json"]).run().data();
+    let env = (&later["env"], later["to"].as_array().map_or(0, Vec::len));
+    assert_eq!(env, (&json!("TUI_KEY"), 0), "hosts can come later: {later}");
 }
 
 /// Who used what last stands in the list, and by whom below it.

@@ -82,9 +82,21 @@ const row = page.locator('tr', {{ hasText: 'team/new/key' }});
 await row.getByText('OTHER_{VARIABLE}').waitFor(); await row.getByText('not lately').waitFor();
 await page.getByRole('link', {{ name: 'Add a secret' }}).click();
 await fill('team/newer/key', '{VARIABLE}');
-await seen('{TOKEN} has the variable {VARIABLE} too'); await seen('secret set team/newer/key --env ANOTHER');"
+await seen('{TOKEN} has the variable {VARIABLE} too'); await seen('secret set team/newer/key --env ANOTHER');
+await page.getByRole('link', {{ name: 'Add a secret' }}).click();
+const without = async (variable) => {{
+  await page.getByLabel('Path', {{ exact: true }}).fill('team/redis/cache');
+  await page.getByLabel('Value', {{ exact: true }}).fill({value:?} + 'R');
+  await page.getByLabel('Variable for its placeholder').fill(variable);
+  await page.getByRole('button', {{ name: 'Save' }}).click();
+}};
+await without('1BAD NAME'); await seen('1BAD NAME: ');
+await without('REDIS_CACHE'); await seen('team/redis/cache has its value.');"
     );
     in_a_browser(&world, &script);
+    let later = world.keyless(&["secret", "show", "team/redis/cache", "--json"]).run().data();
+    let env = (&later["env"], later["to"].as_array().map_or(0, Vec::len));
+    assert_eq!(env, (&json!("REDIS_CACHE"), 0), "hosts can come later: {later}");
     let shown = world.keyless(&["secret", "show", "team/new/key", "--json"]).run().data();
     assert_eq!((&shown["version"], &shown["to"]), (&json!(1), &json!([ALLOWED])), "{shown}");
 }

@@ -120,21 +120,18 @@ pub(super) fn inputs(wanted: &Wanted<'_>) -> Markup {
 
 /// The answer to a request; nothing of the value is in it.
 pub(super) fn read(
-    shown: &Shown,
     occasion: Occasion,
     providers: &Providers,
     fields: &mut Fields,
 ) -> Result<Said, Error> {
-    let bound = shown.known.as_ref().is_some_and(|known| !known.to.is_empty());
-    let (given, value) = read_given(occasion, providers, bound, fields)?;
+    let (given, value) = read_given(occasion, providers, fields)?;
     Ok((Answer::Value(given), Some(value)))
 }
 
-/// A value, and what goes with it. `is_bound`: the secret has its hosts already.
+/// A value, and what goes with it.
 pub(in crate::web) fn read_given(
     occasion: Occasion,
     providers: &Providers,
-    is_bound: bool,
     fields: &mut Fields,
 ) -> Result<(Given, Zeroizing<Vec<u8>>), Error> {
     let value = fields.take("value");
@@ -146,7 +143,7 @@ pub(in crate::web) fn read_given(
         allow_weak: fields.is_ticked("weak"),
     };
     let chosen = providers.variant(fields.text(VARIANT)).map(|(_, variant)| variant);
-    typed.read(occasion, chosen, is_bound)
+    typed.read(occasion, chosen)
 }
 
 /// What the catalog knows of it, by the vault's word alone: a manifest comes from the agent's side, and this fills in hosts.

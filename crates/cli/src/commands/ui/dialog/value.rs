@@ -201,7 +201,7 @@ impl ValueScene {
             allow_weak: form.is_ticked(WEAK),
         };
         let chosen = self.variant(form).map(|(_, variant)| variant);
-        typed.read(self.occasion, chosen, self.is_bound())
+        typed.read(self.occasion, chosen)
     }
 
     fn rotation(&self) -> bool {
