@@ -20,7 +20,7 @@ use keyless_core::{
     Code, Error, Exit, SafeText,
     nl_message::{NlFault, Shape},
 };
-use keyless_daemon::ci;
+use keyless_daemon::{ci, next_at_hand, to_the_person};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -286,7 +286,7 @@ pub(crate) fn unwritten(error: &io::Error) -> Error {
 
 /// What happened, why, and what to do next, where there is room for a sentence or two and no verb to name.
 pub(crate) fn in_sentences(error: &Error) -> String {
-    format!("{} Next: {}.", error.message(), error.code().remediation().action)
+    format!("{} Next: {}.", error.message(), next_at_hand(error.code()))
 }
 
 fn next_step(command: &str, error: &Error) -> String {
@@ -297,6 +297,7 @@ fn next_step(command: &str, error: &Error) -> String {
         }
         Code::Usage if command != "keyless" => format!("see keyless {command} --help"),
         code if ci::is_on() => ci::next_step(code).to_owned(),
+        code if io::stdin().is_terminal() => to_the_person(code).to_owned(),
         code => code.remediation().action.to_owned(),
     }
 }

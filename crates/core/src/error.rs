@@ -707,7 +707,7 @@ codes! {
     /// A code of the authenticator app while too many wrong ones have closed the gate.
     TotpClosed = "totp_closed", "NL-E100", 429, Locked, Agent, true,
         "wait as long as it says, then ask the operator for a fresh code",
-        "Too many wrong codes: Keyless takes none for a while.";
+        "Too many wrong tries: Keyless takes none for a while.";
     /// A code of the authenticator app that was used before.
     TotpReplayed = "totp_replayed", "NL-E100", 409, Locked, Agent, true,
         "ask the operator for the next code; each is good once",

@@ -149,10 +149,10 @@ pub use crate::{
         Occasion, Operator, Overview, Present, Proof, ProveAgain, RemoteApprover, Rotated,
         SecretRow, SecretState, SecretsView, SecretsWanted, Shown, SourcesView, Tally, Typed,
         UnknownPattern, UsedBy, Weight, ago, audit_log, audit_query, audit_tail, counted,
-        create_store, decoy, doubt_of_hosts, lasting, list_secrets, open_store, open_sure_store,
-        page_link, password_alone, read_destinations, read_path, read_variable,
+        create_store, decoy, doubt_of_hosts, lasting, list_secrets, next_at_hand, open_store,
+        open_sure_store, page_link, password_alone, read_destinations, read_path, read_variable,
         refuse_existing_store, refuse_inside_session, show_secret, suggested_variable,
-        to_the_minute,
+        to_the_minute, to_the_person,
     },
     passphrase::{
         names_of, read_passphrase_file, remember_passphrase_file, remembered_passphrase_files,

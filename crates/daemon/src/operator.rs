@@ -8,6 +8,7 @@ mod given;
 mod lasting;
 mod looking_over;
 mod messages;
+mod next;
 mod overview;
 mod proof;
 mod reveal;
@@ -42,6 +43,7 @@ pub use self::{
     },
     lasting::{ago, counted, lasting, to_the_minute},
     looking_over::LookedOver,
+    next::{next_at_hand, to_the_person},
     overview::{
         ChainState, EgressView, HOUR_BARS, LOG_ACTIONS, LOG_OUTCOMES, LogView, LogWanted, Overview,
         SecretRow, SecretState, SecretsView, SecretsWanted, SourcesView, Tally,

@@ -225,6 +225,13 @@ fn what_is_no_argument_is_not_told_as_one() {
     told(&world.keyless(&restore).run(), 3, &told_next);
     let web = World::empty().keyless(&["web"]).run();
     told(&web, 3, &["next:  run keyless init"]);
+    // Who sits at a terminal is that person.
+    told(&world.keyless(&["web"]).run(), 5, &["next:  have the person run keyless unlock"]);
+    at_a_terminal(
+        &world,
+        world.keyless(&["web"]),
+        "expect('next:  run keyless unlock'); finish(code=5)",
+    );
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let serve = world.keyless(&["serve", "--http", &address]).run();

@@ -144,7 +144,7 @@ impl Failures {
     fn refuse_while_closed(&mut self, now: Moment) -> Result<(), Error> {
         match self.closed_until {
             Some(until) if now < until => {
-                let words = SafeText::words("too many wrong tries; the next one counts in ");
+                let words = SafeText::words("the next one counts in ");
                 let words = words.number(until.since(now).as_secs() + 1).and(" s");
                 Err(Error::with(Code::TotpClosed, words))
             }

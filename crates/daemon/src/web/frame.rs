@@ -12,6 +12,7 @@ use keyless_core::{Code, Error};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::{assets, form::FORM_WORD, visitors::Visit, words::plain};
+use crate::operator::next_at_hand;
 
 /// Tells the page's own scripts which error it is.
 pub(super) const CODE: HeaderName = HeaderName::from_static("x-keyless-code");
@@ -152,7 +153,7 @@ pub(super) fn fault(error: &Error) -> Markup {
     html! {
         div .fault role="alert" {
             p { (error.message()) }
-            p .next { "Next: " (remediation.action) "." }
+            p .next { "Next: " (next_at_hand(error.code())) "." }
         }
     }
 }
@@ -201,8 +202,8 @@ pub(super) fn signed_out() -> Html<String> {
 
 /// The end of everything by the operator's own wish.
 pub(super) fn locked() -> Html<String> {
-    let words = "The store is closed and every session has ended. To open it again, in a terminal:";
-    to_terminal("Locked", "Everything is locked", words, "keyless unlock")
+    let words = "The store is closed and every session has ended. To open it again, in a terminal, and then for a new link:";
+    to_terminal("Locked", "Everything is locked", words, "keyless unlock; keyless web")
 }
 
 /// The end of a way at the page: it goes on with a command.
@@ -298,7 +299,7 @@ mod tests {
         for code in Code::ALL {
             let error = Error::new(*code);
             let text = told(&error).into_string();
-            let next = html! { "Next: " (code.remediation().action) "." }.into_string();
+            let next = html! { "Next: " (next_at_hand(*code)) "." }.into_string();
             let what = html! { (error.message()) }.into_string();
             assert!(text.contains(&what) && text.contains(&next), "{text}");
             assert_eq!(status(&error).as_u16(), code.http_status());

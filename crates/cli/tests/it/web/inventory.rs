@@ -44,7 +44,7 @@ const save = page.getByRole('button', {{ name: 'Overwrite the value' }});
 await save.click();
 assert.equal(await page.evaluate(() => document.querySelector('[name=overwrite]').validity.valueMissing), true);
 await page.getByLabel('I understand').check(); await save.click();
-await seen('does not look like a secret'); assert.equal(await value.inputValue(), 'changeme-12');
+await seen('does not look like a secret'); await seen('or tick the box'); assert.equal(await value.inputValue(), 'changeme-12');
 await value.fill({value:?}); await save.click();
 await seen('{TOKEN} has its value.');
 assert.ok(!(await page.content()).includes({value:?}));"

@@ -59,7 +59,8 @@ const left = await page.context().newPage(); await left.goto(base); await left.g
 await page.getByRole('link', {{ name: 'Lock all' }}).click();
 await page.getByRole('button', {{ name: 'Lock everything' }}).click(); await seen('Everything is locked');
 assert.equal(await page.evaluate(() => getComputedStyle(document.querySelector('main')).maxWidth), '432px');
-await left.getByText('The broker does not answer any more').waitFor();"
+await left.getByText('The broker does not answer any more').waitFor();
+await left.getByText('keyless unlock, then keyless web').waitFor();"
     );
     let mut browser = Browser::start(&world, &script);
     assert!(browser.told().starts_with("s-"));

@@ -128,7 +128,7 @@ fn body(visit: &Visit, shown: &[Shown]) -> Markup {
         h1 { "Waiting for you" }
         div #lost .fault role="alert" hidden {
             p { "The broker does not answer any more, so this list stands still." }
-            p .next { "Next: keyless status, and keyless unlock where it has ended." }
+            p .next { "Next: keyless status; where it has ended, keyless unlock, then keyless web, which leads to the new page." }
         }
         div #waiting data-list={ "/" (visit.place) "/list" } data-events={ "/" (visit.place) "/events" } {
             (rows(visit, shown))
