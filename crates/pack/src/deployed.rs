@@ -89,6 +89,26 @@ pub(crate) fn legacy_name() -> RelPath {
     RelPath::name(".agentpack.manifest.json").expect("a name of ours")
 }
 
+/// What this config repo has deployed to these targets, whatever their options and scopes are now, by path. A manifest from
+/// before these named their repo counts as its own.
+pub(crate) fn by_path(
+    site: &Site,
+    configs: &BTreeMap<TargetId, TargetConfig>,
+) -> Result<BTreeMap<PathBuf, Managed>> {
+    let own = shown(&site.repo);
+    let mut deployed = Deployed::default();
+    for (target, config) in configs {
+        for root in every_root(site, *target, config)? {
+            if let Some(manifest) = deployed.manifest(site, &root)?
+                && manifest.repo.as_ref().is_none_or(|repo| *repo == own)
+            {
+                deployed.take(&root, manifest);
+            }
+        }
+    }
+    Ok(deployed.files.into_iter().map(|((_, path), managed)| (path, managed)).collect())
+}
+
 /// Whether this is any target's manifest, old or new.
 pub(crate) fn is_manifest(name: &str) -> bool {
     let json = Path::new(name).extension().is_some_and(|end| end == "json");

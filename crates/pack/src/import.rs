@@ -1,13 +1,18 @@
 //! What agents have already, taken into the config repo: prompts, skills, commands and instructions of the user's home
 //! and of the project, each as a module.
 //!
-//! Nothing is overwritten, and what no module could hold stays where it is with a reason: bad front matter, a link out
+//! What this config repo has deployed is its modules' already, and no module once more. Nothing is overwritten, and what no module could hold stays where it is with a reason: bad front matter, a link out
 //! of the project, a credential. The manifest changes last, so that a failure leaves no module without its files.
 
 mod data;
 mod scan;
 
-use std::{collections::BTreeMap, fs, os::unix::fs::PermissionsExt as _, path::PathBuf};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    os::unix::fs::PermissionsExt as _,
+    path::PathBuf,
+};
 
 pub use self::data::{
     ImportConflict, ImportData, ImportItem, ImportOp, ImportOptions, ImportProject, ImportSummary,
@@ -16,13 +21,17 @@ use self::scan::{Candidate, candidates};
 use crate::{
     apply::{RepoLock, write_durably},
     credentials,
+    deployed::{self, Managed},
     error::{Code, PackError, Result},
     git,
-    manifest::{self, Manifest, Module, ModuleKind, Source, module_added, profile_added},
+    manifest::{
+        self, Manifest, Module, ModuleKind, Source, TargetConfig, module_added, profile_added,
+    },
     module, operator,
-    paths::{absolute, expanded, shown},
+    paths::{RelPath, absolute, expanded, shown},
     plain_file,
     site::Site,
+    targets::TargetId,
     tree::Tree,
 };
 
@@ -43,6 +52,7 @@ pub(crate) fn import(site: &Site, options: &ImportOptions) -> Result<(ImportData
     let mut look = Look {
         site,
         manifest: &manifest,
+        deployed: deployed::by_path(site, &manifest.targets)?,
         items: Vec::new(),
         imports: Vec::new(),
         warnings: Vec::new(),
@@ -52,10 +62,14 @@ pub(crate) fn import(site: &Site, options: &ImportOptions) -> Result<(ImportData
         look.at(candidate);
     }
     let Look { items, imports, mut warnings, .. } = look;
+    warnings.extend(too_far(&manifest, &items));
     let conflicts = conflicts(&items);
     let profile = items
         .iter()
-        .any(|item| item.scope == "project" && item.op != ImportOp::SkipInvalid)
+        .any(|item| {
+            let is_module = item.op == ImportOp::Create || item.skip_reason == Some(THERE);
+            item.scope == "project" && is_module
+        })
         .then(|| format!("project-{}", site.project().id));
     let mut data = ImportData {
         applied: false,
@@ -88,6 +102,7 @@ pub(crate) fn import(site: &Site, options: &ImportOptions) -> Result<(ImportData
 struct Look<'s> {
     site: &'s Site,
     manifest: &'s Manifest,
+    deployed: BTreeMap<PathBuf, Managed>,
     items: Vec<ImportItem>,
     imports: Vec<Import>,
     warnings: Vec<String>,
@@ -103,6 +118,10 @@ impl Look<'_> {
         if tree.as_ref().is_ok_and(operator::wrote) {
             return;
         }
+        if let Some(from) = self.deployed_from(candidate).filter(|_| !known) {
+            self.skip_deployed(candidate, tree.ok().as_ref(), from);
+            return;
+        }
         let checked = tree.and_then(|tree| {
             module::check(&module, &tree)?;
             credentials::check(&module, &tree, &self.site.forms)?;
@@ -113,7 +132,7 @@ impl Look<'_> {
                 (ImportOp::SkipInvalid, Some("secret_in_module"))
             }
             Err(_) => (ImportOp::SkipInvalid, Some("invalid_module_source")),
-            Ok(_) if known => (ImportOp::SkipExistingModule, Some("module_id_already_exists")),
+            Ok(_) if known => (ImportOp::SkipExistingModule, Some(THERE)),
             Ok(_) if twice => (ImportOp::SkipInvalid, Some("duplicate_module_id_in_scan")),
             Ok(_) => (ImportOp::Create, None),
         };
@@ -129,20 +148,46 @@ impl Look<'_> {
                 error.message()
             )),
         }
-        self.items.push(ImportItem {
-            op,
-            module_id: candidate.id.clone(),
-            module_type: candidate.kind.as_str(),
-            scope: candidate.scope,
-            targets: candidate.targets.clone(),
-            tags: candidate.tags.clone(),
-            source_path: shown(&candidate.source),
-            source_path_posix: shown(&candidate.source),
-            dest_path: shown(&dest),
-            dest_path_posix: shown(&dest),
-            dest_exists,
-            skip_reason,
-        });
+        self.items.push(ImportItem { dest_exists, ..candidate.item(self.site, op, skip_reason) });
+    }
+
+    /// The modules that a candidate was deployed from, if any of them is there still: what a deploy is to delete can be kept
+    /// by an import. Nothing when nobody deployed it.
+    fn deployed_from(&self, candidate: &Candidate) -> Option<Vec<String>> {
+        let there = |id: &String| self.manifest.modules.iter().any(|module| module.id == *id);
+        let mut from = BTreeSet::new();
+        let mut is_deployed = false;
+        for managed in self.managed(candidate) {
+            is_deployed |= managed.modules.is_empty() || managed.modules.iter().any(there);
+            from.extend(managed.modules.iter().cloned());
+        }
+        is_deployed.then(|| from.into_iter().collect())
+    }
+
+    /// Its files that were deployed.
+    fn managed<'l>(&'l self, candidate: &'l Candidate) -> impl Iterator<Item = &'l Managed> {
+        let below = self.deployed.range(candidate.source.clone()..);
+        below.take_while(|(path, _)| path.starts_with(&candidate.source)).map(|(_, file)| file)
+    }
+
+    fn skip_deployed(&mut self, candidate: &Candidate, tree: Option<&Tree>, from: Vec<String>) {
+        let is_as_deployed = |managed: &Managed| {
+            let full = managed.root.join(&managed.path);
+            let below = full.strip_prefix(&candidate.source).ok()?;
+            let name =
+                if below.as_os_str().is_empty() { full.file_name()?.as_ref() } else { below };
+            let file = tree?.0.get(&RelPath::parse(name.to_str()?)?)?;
+            Some(file.content.sha() == managed.sha)
+        };
+        if self.managed(candidate).any(|managed| is_as_deployed(managed) == Some(false)) {
+            self.warnings.push(format!(
+                "{} was edited after it was deployed, and an import takes nothing of that; `agentpack evolve propose` keeps it",
+                candidate.source.display()
+            ));
+        }
+        let skipped =
+            candidate.item(self.site, ImportOp::SkipExistingModule, Some("already_deployed"));
+        self.items.push(ImportItem { deployed_by: from, ..skipped });
     }
 }
 
@@ -156,6 +201,25 @@ impl Candidate {
             targets: self.targets.clone(),
             source: Source::Local(self.dest.clone()),
             line: 0,
+        }
+    }
+
+    fn item(&self, site: &Site, op: ImportOp, skip_reason: Option<&'static str>) -> ImportItem {
+        let dest = site.repo.join(&self.dest);
+        ImportItem {
+            op,
+            module_id: self.id.clone(),
+            module_type: self.kind.as_str(),
+            scope: self.scope,
+            targets: self.targets.clone(),
+            tags: self.tags.clone(),
+            source_path: shown(&self.source),
+            source_path_posix: shown(&self.source),
+            dest_path: shown(&dest),
+            dest_path_posix: shown(&dest),
+            dest_exists: false,
+            skip_reason,
+            deployed_by: Vec::new(),
         }
     }
 
@@ -232,6 +296,30 @@ fn conflicts(items: &[ImportItem]) -> Vec<ImportConflict> {
     }
     conflicts
 }
+
+/// The targets that bring what was the project's into the user's home as well, which agentpack leaves to the targets' scope.
+fn too_far(manifest: &Manifest, items: &[ImportItem]) -> Option<String> {
+    let mut made =
+        items.iter().filter(|item| item.op == ImportOp::Create && item.scope == "project");
+    let of_users = |target: &&TargetId| {
+        let config = manifest.targets.get(target);
+        !target.is_project_only() && config.is_some_and(TargetConfig::is_user)
+    };
+    let targets: BTreeSet<TargetId> =
+        made.by_ref().flat_map(|item| item.targets.iter().filter(of_users)).copied().collect();
+    let targets: Vec<String> = targets.iter().map(ToString::to_string).collect();
+    (!targets.is_empty()).then(|| {
+        format!(
+            "what is the project's goes into your home too, for every project, as long as the scope of {} in {} is not \
+             `project`; a preview of that profile shows it",
+            targets.join(" and "),
+            manifest::FILE
+        )
+    })
+}
+
+/// Why nothing is made where a module of the same id is.
+const THERE: &str = "module_id_already_exists";
 
 const IN_THE_WAY: &str =
     "move away or delete what stands there in the config repo, then import again";

@@ -310,6 +310,39 @@ fn a_life_from_init_to_rollback() {
     assert_eq!(audit["steps"][0]["name"], "fetch");
 }
 
+/// The instructions would stand in the file twice, and the project's in the user's own.
+#[test]
+fn what_is_deployed_is_not_imported_once_more() {
+    let world = World::empty();
+    let git = ["git", "init", "-q"];
+    world.keyless(&[]).instead(&git).run().exits(0);
+    run(&world, &["init", "--git", "--yes"]).exits(0);
+    let base = ["add", "instructions", "local:modules/instructions/base", "--tags", "base"];
+    run(&world, &[&base[..], &["--yes"]].concat()).exits(0);
+    deploy(&world);
+    let import = || world.keyless(&["pack", "import", "--apply", "--yes"]).run();
+    let told = import().ok();
+    assert!(told.contains("AGENTS.md  (is deployed already, from instructions:base)"), "{told}");
+    assert!(told.contains("0 module(s) to make") && !told.contains("profile"), "{told}");
+    let item = run(&world, &["import"]).data()["plan"][0].clone();
+    assert_eq!(
+        (&item["op"], &item["skip_reason"], &item["deployed_by"]),
+        (&json!("skip_existing_module"), &json!("already_deployed"), &json!(["instructions:base"]))
+    );
+    assert_eq!(deploy(&world)["reason"], "no_changes");
+
+    let agents = world.home.work().join("AGENTS.md");
+    fs::write(&agents, "Mine.\n").unwrap();
+    let edited = import();
+    assert!(edited.errors().contains("keyless pack evolve propose"), "{}", edited.errors());
+    // What a deploy is to delete can still be kept.
+    run(&world, &["remove", "instructions:base", "--yes"]).exits(0);
+    let kept = import();
+    assert!(kept.ok().contains("1 module(s) made"), "{}", kept.ok());
+    let warned = kept.errors();
+    assert!(warned.contains("goes into your home too") && warned.contains("codex"), "{warned}");
+}
+
 #[test]
 fn a_yes_at_a_terminal_is_to_the_diff_that_was_shown() {
     let world = with_repo(1);

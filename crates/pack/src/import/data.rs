@@ -88,6 +88,9 @@ pub struct ImportItem {
     /// Why it is skipped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub skip_reason: Option<&'static str>,
+    /// The modules that it was deployed from; agentpack does not say this.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub deployed_by: Vec<String>,
 }
 
 /// What becomes of something that was found.
@@ -96,7 +99,7 @@ pub struct ImportItem {
 pub enum ImportOp {
     /// It becomes a module.
     Create,
-    /// A module of this id is there.
+    /// A module of this id is there, or modules are that it was deployed from.
     SkipExistingModule,
     /// It can't be a module.
     SkipInvalid,

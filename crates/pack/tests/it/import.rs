@@ -137,3 +137,47 @@ fn a_credential_in_the_projects_origin_is_not_told() {
     scene.git("project", &["remote", "set-url", "origin", "git@git.example:acme/app"]);
     assert_eq!(origin().as_deref(), Some("git@git.example:acme/app"));
 }
+
+/// Whichever id it would have: a project's skill and instructions have others than the modules they were deployed from.
+#[test]
+fn what_was_deployed_is_its_modules_already() {
+    let scene = Scene::empty();
+    let manifest = "version: 1\nprofiles:\n  default: { include_tags: [base] }\ntargets:\n  codex: { mode: files, scope: both }\n\
+         modules:\n  - { id: \"instructions:base\", type: instructions, tags: [base], source: { local_path: { path: modules/base } } }\n  \
+         - { id: \"skill:tidy\", type: skill, tags: [base], source: { local_path: { path: modules/tidy } } }\n";
+    scene.manifest(manifest);
+    scene.module("base/AGENTS.md", "Be kind.\n");
+    scene.module("tidy/SKILL.md", "---\nname: tidy\ndescription: Tidies\n---\nTidy.\n");
+    scene.module("tidy/notes.md", "Slowly.\n");
+    scene.deploy();
+    let look = || import(&scene, false).unwrap();
+    let data = look().data;
+    let id = &data.project.project_id;
+    let (instructions, skill) =
+        (format!("instructions:project-{id}"), format!("skill:project-{id}-tidy"));
+    let there = ImportOp::SkipExistingModule;
+    assert_eq!(
+        ops(&data),
+        [
+            (there, instructions.as_str(), Some("already_deployed")),
+            (there, skill.as_str(), Some("already_deployed")),
+            (there, "skill:tidy", Some("module_id_already_exists")),
+        ]
+    );
+    assert_eq!(
+        (data.plan[1].deployed_by.as_slice(), &data.profile),
+        (&["skill:tidy".into()][..], &None)
+    );
+    assert_eq!(look().warnings, Vec::<String>::new());
+    scene.write("project/.codex/skills/tidy/notes.md", "Fast.\n");
+    assert!(look().warnings[0].contains("evolve propose"), "{:?}", look().warnings);
+
+    // What another config repo has deployed is there to be taken over.
+    let root = "project/.agentpack.manifest.codex.json";
+    let text = scene.read(root);
+    let here = scene.at("ap/repo").canonicalize().unwrap();
+    scene.write(root, &text.replace(here.to_str().unwrap(), "/home/you/.agentpack/repo"));
+    let data = look().data;
+    assert_eq!(ops(&data)[0], (ImportOp::Create, instructions.as_str(), None));
+    assert!(data.profile.is_some());
+}

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use keyless_pack::{ImportData, ImportOp, ImportOptions, commands};
+use keyless_pack::{ImportData, ImportItem, ImportOp, ImportOptions, commands};
 
 use super::{Call, Outcome, args::ImportWords, for_people};
 use crate::rows::fitted;
@@ -29,9 +29,20 @@ impl Call<'_> {
 fn import(data: &ImportData) -> String {
     let mut text = String::new();
     for item in &data.plan {
+/// What there is of it already.
+fn there(item: &ImportItem) -> String {
+    match (item.skip_reason, &item.deployed_by[..]) {
+        (Some("already_deployed"), []) => "  (is deployed already)".to_owned(),
+        (Some("already_deployed"), from) => {
+            format!("  (is deployed already, from {})", from.join(", "))
+        }
+        _ => "  (is a module already)".to_owned(),
+    }
+}
+
         let (mark, why) = match item.op {
             ImportOp::Create => ("+", String::new()),
-            ImportOp::SkipExistingModule => ("=", "  (is a module already)".to_owned()),
+            ImportOp::SkipExistingModule => ("=", there(item)),
             ImportOp::SkipInvalid => {
                 ("!", format!("  ({})", item.skip_reason.unwrap_or("skipped")))
             }
