@@ -105,17 +105,27 @@ pub fn preview(
     Ok(Answer { data, warnings: plan.warnings.into_iter().chain(more).collect() })
 }
 
-/// The diffs that a person is asked about before a deploy, and the digest by which [`deploy_reviewed`] knows that plan.
-pub fn preview_for_review(
-    surroundings: &Surroundings,
-    request: &Request,
-) -> Result<(Answer<PreviewData>, String)> {
+/// What a person is asked about before a deploy.
+#[derive(Debug)]
+pub struct ForReview {
+    /// The diffs.
+    pub preview: Answer<PreviewData>,
+    /// The digest by which [`deploy_reviewed`] knows that plan.
+    pub plan_hash: String,
+    /// Whether a deploy would write anything; the manifests in roots may be all that it writes.
+    pub writes: bool,
+}
+
+/// The diffs that a person is asked about before a deploy. Where nothing would be written there is nothing to ask.
+pub fn preview_for_review(surroundings: &Surroundings, request: &Request) -> Result<ForReview> {
     let site = Site::new(surroundings, request);
     let plan = Plan::make(&site)?;
     let request = request.normalized(surroundings);
     let hash = confirm::plan_hash(&site, &request, &plan);
     let (data, more) = preview::preview(&site, &plan, true)?;
-    Ok((Answer { data, warnings: plan.warnings.into_iter().chain(more).collect() }, hash))
+    let writes = deploy::writes(&site, &plan)?;
+    let preview = Answer { data, warnings: plan.warnings.into_iter().chain(more).collect() };
+    Ok(ForReview { preview, plan_hash: hash, writes })
 }
 
 /// `status`: drift, all kinds or some.

@@ -67,6 +67,12 @@ impl DeployData {
     }
 }
 
+/// Whether [`apply`] would write anything.
+pub(crate) fn writes(site: &Site, plan: &Plan) -> Result<bool> {
+    let (id, created_at) = new_id();
+    Ok(!plan.changes.is_empty() || !manifest_steps(site, plan, &id, &created_at)?.is_empty())
+}
+
 /// Writes what the plan says. The caller has checked that it may.
 pub(crate) fn apply(
     site: &Site,

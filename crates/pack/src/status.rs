@@ -291,6 +291,10 @@ pub(crate) fn without_manifest(plan: &Plan) -> Vec<String> {
     let unseen = "files that were deployed and are wanted no more go unseen there until `agentpack deploy --apply` \
                   writes it";
     if !has_manifest(plan) {
+        if plan.desired.files.is_empty() && plan.desired.servers.is_empty() {
+            // A deploy has nothing to list there either.
+            return Vec::new();
+        }
         return vec![format!("no root has a usable target manifest: {unseen}")];
     }
     let roots: BTreeSet<(TargetId, &Path)> = plan

@@ -31,7 +31,7 @@ use keyless_daemon::{
 use keyless_pack::{
     Answer, CommandId, Doctor, DriftKind, Envelope, PackError, PlaintextToken, ProposeOptions,
     Request, Surroundings, TokenForm, TokenForms, Unwatched, UpdateOptions,
-    commands::{self, DeployOptions},
+    commands::{self, DeployOptions, ForReview},
     scan,
 };
 use serde::Serialize;
@@ -267,13 +267,24 @@ impl Call<'_> {
         let mut options = DeployOptions { apply, adopt, yes: self.args.global.yes, dry_run };
         if apply && !dry_run && !options.yes && !self.ui.is_json() {
             // A person sees the diff first, and then says yes to it.
-            let (preview, hash) = commands::preview_for_review(at, request)?;
-            self.ui.line(&fitted(words::preview(&preview.data).trim_end()));
-            options.yes = self.plain_yes("Apply these changes?")?;
-            let done = commands::deploy_reviewed(at, request, options, &hash, &Unwatched)?;
+            let review = commands::preview_for_review(at, request)?;
+            options.yes = !review.writes || self.reviewed(&review)?;
+            let hash = &review.plan_hash;
+            let done = commands::deploy_reviewed(at, request, options, hash, &Unwatched)?;
             return self.answer(done, words::deploy);
         }
         self.answer(commands::deploy(at, request, options, &Unwatched)?, words::deploy)
+    }
+
+    /// What a person says to what a deploy would write, once they have seen it.
+    fn reviewed(&self, review: &ForReview) -> Result<bool, PackError> {
+        let preview = &review.preview.data;
+        self.ui.line(&fitted(words::preview(preview).trim_end()));
+        self.plain_yes(if preview.plan.changes.is_empty() {
+            "Write the list of what is deployed into each root?"
+        } else {
+            "Apply these changes?"
+        })
     }
 
     fn evolve(&self, command: &EvolveCommand) -> Outcome {

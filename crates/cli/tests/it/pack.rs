@@ -198,6 +198,7 @@ fn people_get_words_and_a_next_step() {
 #[test]
 fn a_script_is_asked_as_by_agentpack_and_told_where_nobody_answers() {
     let world = with_repo(1);
+    world.home.write("home/.claude/commands/do.md", "---\ndescription: Do\n---\nDo.\n").unwrap();
     let words = |arguments: &[&str], stdin: &str| {
         let call = world.keyless(&[&["pack"], arguments].concat());
         let seen = call.stdin(stdin).run();
@@ -213,6 +214,17 @@ fn a_script_is_asked_as_by_agentpack_and_told_where_nobody_answers() {
     }
     words(&["deploy", "--apply"], "y\n");
     assert!(codex(&world).join("AGENTS.md").exists(), "as `yes | agentpack deploy --apply`");
+    assert_eq!(words(&["deploy", "--apply"], ""), "Nothing to do.\n", "nobody need answer");
+    let refused = run(&world, &["deploy", "--apply"]).exits(1).json();
+    assert_eq!(refused["errors"][0]["code"], "E_CONFIRM_REQUIRED", "agentpack's contract");
+    let root = codex(&world).join(".agentpack.manifest.codex.json");
+    fs::remove_file(&root).unwrap();
+    let said = words(&["deploy", "--apply"], "n\n");
+    assert!(said.contains("No changes.") && !root.exists(), "a manifest is written: {said}");
+    assert!(words(&["deploy", "--apply"], "y\n").contains("Applied.") && root.exists());
+    words(&["import", "--apply"], "y\n");
+    let said = words(&["import", "--apply"], "");
+    assert!(said.contains("0 module(s) to make"), "nobody need answer: {said}");
     fill(&world, 1, "second");
     let second = deploy(&world)["snapshot_id"].as_str().unwrap().to_owned();
     let said = words(&["rollback", "--to", &format!("before:{second}")], "");
@@ -308,6 +320,24 @@ fn a_life_from_init_to_rollback() {
     run(&world, &["lock", "--yes"]).exits(0);
     let audit = run(&world, &["update", "--yes"]).data();
     assert_eq!(audit["steps"][0]["name"], "fetch");
+}
+
+/// What `init` and `status` advise is typed as it stands, and leads on.
+#[test]
+fn a_repo_without_modules_has_nothing_to_deploy_and_says_what_to_add() {
+    let world = World::empty();
+    let words = |arguments: &[&str]| {
+        let seen = world.keyless(&[&["pack"], arguments].concat()).run();
+        (seen.exits(0).text(), seen.errors())
+    };
+    let (made, _) = words(&["init", "--yes"]);
+    assert!(made.contains("`keyless pack add`") && made.contains("`keyless pack plan`"), "{made}");
+    let (done, _) = words(&["deploy", "--apply"]);
+    assert_eq!(done, "Nothing to do.\n");
+    let (status, warned) = words(&["status"]);
+    assert_eq!(status, "No drift.\n", "it leads in no circle");
+    assert!(!warned.contains("manifest"), "{warned}");
+    assert!(words(&["deploy"]).0.contains("`keyless pack deploy --apply` does."));
 }
 
 /// The instructions would stand in the file twice, and the project's in the user's own.

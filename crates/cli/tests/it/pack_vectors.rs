@@ -72,7 +72,10 @@ fn replayed(session: &str) {
     for folder in ["ap/repo", "project/.git"] {
         fs::create_dir_all(root.join(folder)).unwrap();
     }
-    let steps: Vec<Step> = serde_json::from_str(session).unwrap();
+    let mut steps: Vec<Step> = serde_json::from_str(session).unwrap();
+    for step in &mut steps {
+        out_of_the_circle(&mut step.answer);
+    }
     let mut first = None;
     for step in &steps {
         for (path, text) in &step.files {
@@ -114,6 +117,26 @@ fn replayed(session: &str) {
         let root = root.to_str().unwrap();
         assert_warned(&what, &step.answer, &answer);
         assert_holds(&what, "", &step.answer, &answer, &Told { root, skipped });
+    }
+}
+
+/// Where nothing is wanted and nothing was deployed, agentpack's `status` misses manifests and sends to `deploy --apply`, which
+/// has nothing to do and writes none. Ours does neither.
+fn out_of_the_circle(answer: &mut Value) {
+    let missing = |warning: &Value| warning.as_str().unwrap().contains("no target manifests found");
+    if answer["data"]["drift"] != serde_json::json!([]) {
+        return;
+    }
+    let warnings = answer["warnings"].as_array_mut().unwrap();
+    let before = warnings.len();
+    warnings.retain(|warning| !missing(warning));
+    if warnings.len() < before {
+        let is_deploy =
+            |text: &Value| text.as_str().is_some_and(|text| text.contains("deploy --apply"));
+        let data = &mut answer["data"];
+        data["next_actions"].as_array_mut().unwrap().retain(|next| !is_deploy(next));
+        let detailed = data["next_actions_detailed"].as_array_mut().unwrap();
+        detailed.retain(|next| !is_deploy(&next["command"]));
     }
 }
 

@@ -172,12 +172,12 @@ fn what_changes_while_a_person_is_asked_is_not_applied() {
     let (at, request) = (scene.surroundings(), Request::default());
     let options = commands::DeployOptions { apply: true, yes: true, ..Default::default() };
     let deploy = |hash: &str| commands::deploy_reviewed(&at, &request, options, hash, &Unwatched);
-    let (_, hash) = commands::preview_for_review(&at, &request).unwrap();
+    let hash = commands::preview_for_review(&at, &request).unwrap().plan_hash;
     scene.module("base/AGENTS.md", "Never reviewed.\n");
     let error = refused(deploy(&hash), Code::PlanChanged);
     assert!(error.message().contains("nothing was written"), "{error}");
     assert!(!scene.exists("home/.codex/AGENTS.md"));
-    let (_, hash) = commands::preview_for_review(&at, &request).unwrap();
+    let hash = commands::preview_for_review(&at, &request).unwrap().plan_hash;
     assert!(deploy(&hash).unwrap().data.applied);
     assert_eq!(scene.read("home/.codex/AGENTS.md"), "Never reviewed.\n");
 }

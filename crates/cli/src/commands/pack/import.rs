@@ -18,17 +18,17 @@ impl Call<'_> {
         if options.apply && !yes && !self.ui.is_json() {
             options.apply = false;
             let planned = commands::import(at, request, &options, false)?;
-            self.ui.line(&fitted(import(&planned.data).trim_end()));
-            yes = self.plain_yes("Make these modules?")?;
+            // With nothing to make there is nothing to say yes to.
+            yes = planned.data.summary.create == 0 || {
+                self.ui.line(&fitted(import(&planned.data).trim_end()));
+                self.plain_yes("Make these modules?")?
+            };
             options.apply = true;
         }
         self.answer(commands::import(at, request, &options, yes)?, import)
     }
 }
 
-fn import(data: &ImportData) -> String {
-    let mut text = String::new();
-    for item in &data.plan {
 /// What there is of it already.
 fn there(item: &ImportItem) -> String {
     match (item.skip_reason, &item.deployed_by[..]) {
@@ -40,6 +40,9 @@ fn there(item: &ImportItem) -> String {
     }
 }
 
+fn import(data: &ImportData) -> String {
+    let mut text = String::new();
+    for item in &data.plan {
         let (mark, why) = match item.op {
             ImportOp::Create => ("+", String::new()),
             ImportOp::SkipExistingModule => ("=", there(item)),

@@ -43,7 +43,8 @@ pub(super) fn deploy(data: &DeployData) -> String {
         None if data.reason.is_some() => text.push_str("Nothing to do.\n"),
         None => {
             text.push_str(&changes(&data.changes, data.summary));
-            text.push_str("Nothing was written; `deploy --apply` does.\n");
+            let command = super::for_people("agentpack deploy --apply");
+            writeln!(text, "Nothing was written; `{command}` does.").expect("a string");
         }
     }
     text
@@ -136,20 +137,16 @@ pub(super) fn explain_status(data: &ExplainStatusData) -> String {
 }
 
 pub(super) fn rollback(data: &RollbackData) -> String {
-    format!(
-        "Rolled back to {}. To take it back: rollback --to before:{}\n",
-        data.rolled_back_to, data.event_snapshot_id
-    )
+    let back = format!("agentpack rollback --to before:{}", data.event_snapshot_id);
+    let back = super::for_people(&back);
+    format!("Rolled back to {}. To take it back: {back}\n", data.rolled_back_to)
 }
 
 pub(super) fn rollback_preview(data: &RollbackPreview) -> String {
     let mut text = changes(&data.changes, data.summary);
-    writeln!(
-        text,
-        "Nothing was written; rollback --to {} does this.",
-        one_line(&data.rolled_back_to)
-    )
-    .expect("a string");
+    let command = format!("agentpack rollback --to {}", one_line(&data.rolled_back_to));
+    let command = super::for_people(&command);
+    writeln!(text, "Nothing was written; {command} does this.").expect("a string");
     text
 }
 
@@ -214,8 +211,9 @@ pub(super) fn init(data: &InitData) -> String {
     if data.existed {
         return format!("{installed}Kept {} as it is.\n", data.repo);
     }
-    let next =
-        "Next: `pack add` what is in modules/ there or a module of your own, then `pack plan`.";
+    let next = super::for_people(
+        "Next: `agentpack add` what is in modules/ there or a module of your own, then `agentpack plan`.",
+    );
     format!("{installed}Made {}\n{next}\n", data.repo)
 }
 
