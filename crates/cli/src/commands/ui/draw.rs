@@ -25,6 +25,8 @@ const NAMED: u16 = 78;
 const LEAST: (u16, u16) = (60, 16);
 /// Before the row that is chosen.
 const CHOSEN: &str = "> ";
+/// Rows that what became of an act takes at most.
+const NOTICE: usize = 3;
 /// The room's own keys come first; these are everywhere.
 const KEYS: &str = "↑↓ choose  PgDn read  Tab room  L lock  q leave";
 
@@ -41,12 +43,13 @@ pub(super) fn draw(frame: &mut Frame<'_>, app: &mut App, theme: Theme) {
         return frame.render_widget(Paragraph::new(lines), all);
     }
     let view = rooms::view(app);
-    let has_notice = !app.notice.0.is_empty();
+    let notice = notice(app, theme, all.width);
+    let foot = u16::try_from(notice.len() + 2).unwrap_or(2);
     let [top, tabs, middle, foot] = Layout::vertical([
         Constraint::Length(1),
         Constraint::Length(1),
         Constraint::Min(3),
-        Constraint::Length(if has_notice { 3 } else { 2 }),
+        Constraint::Length(foot),
     ])
     .areas(all);
     frame.render_widget(title(app, theme), top);
@@ -57,7 +60,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, app: &mut App, theme: Theme) {
     let [list, detail] = Layout::new(direction, shares).areas(middle);
     draw_list(frame, list, app, &view, theme);
     app.read = draw_detail(frame, detail, app, &view, theme);
-    draw_foot(frame, foot, app, &view, theme);
+    draw_foot(frame, foot, app, &view, notice, theme);
     if let Some(open) = &mut app.dialog {
         // What is behind it stays in sight, and is not what keys go to.
         frame.buffer_mut().set_style(all, Style::new().add_modifier(Modifier::DIM));
@@ -92,7 +95,7 @@ fn rooms_line(app: &App, theme: Theme, width: u16) -> Line<'static> {
 }
 
 fn draw_list(frame: &mut Frame<'_>, area: Rect, app: &App, view: &View, theme: Theme) {
-    let block = Block::bordered().title(format!(" {} ", view.title));
+    let block = Block::bordered().title(titled(&view.title, area.width));
     if view.rows.is_empty() {
         let lines =
             pieces::lay_out(&[Piece::ours(view.empty)], area.width.saturating_sub(2), theme);
@@ -103,7 +106,9 @@ fn draw_list(frame: &mut Frame<'_>, area: Rect, app: &App, view: &View, theme: T
     let mark = u16::try_from(CHOSEN.len()).unwrap_or_default();
     let columns = Layout::horizontal(constraints.clone()).spacing(1);
     let columns = columns.split(Rect { width: inner.width.saturating_sub(mark), ..inner });
-    let head = Row::new(view.head.iter().map(|(name, _)| *name)).style(Theme::dim());
+    let head = view.head.iter().zip(columns.iter());
+    let head = head.map(|((name, _), column)| pieces::clipped(name, column.width));
+    let head = Row::new(head).style(Theme::dim());
     let rows = view.rows.iter().map(|row| {
         let cells = row.cells.iter().enumerate().map(|(index, words)| {
             let (marked, mood) = row.marked;
@@ -124,6 +129,11 @@ fn draw_list(frame: &mut Frame<'_>, area: Rect, app: &App, view: &View, theme: T
     let position = app.position(&rooms::keys(app));
     let mut state = TableState::default().with_selected(position);
     frame.render_stateful_widget(table, area, &mut state);
+}
+
+/// A title in the border of a box of that width.
+fn titled(title: &str, width: u16) -> String {
+    format!(" {} ", pieces::clipped(title, width.saturating_sub(4)))
 }
 
 fn draw_detail(frame: &mut Frame<'_>, area: Rect, app: &App, view: &View, theme: Theme) -> u16 {
@@ -163,12 +173,29 @@ fn read(
     u16::try_from(from).unwrap_or(u16::MAX)
 }
 
-fn draw_foot(frame: &mut Frame<'_>, area: Rect, app: &App, view: &View, theme: Theme) {
-    let mut lines = Vec::new();
+/// What became of the last act: it is the only place that says so, so it may take more than a row.
+fn notice(app: &App, theme: Theme, width: u16) -> Vec<Line<'static>> {
     let (words, mood) = &app.notice;
-    if !words.is_empty() {
-        lines.push(Line::styled(format!(" {words}"), theme.of(*mood)));
+    if words.is_empty() {
+        return Vec::new();
     }
+    let mut rows = pieces::wrapped(words, usize::from(width.saturating_sub(2)));
+    if rows.len() > NOTICE {
+        let rest = rows.split_off(NOTICE - 1).concat();
+        rows.push(pieces::clipped(&rest, width.saturating_sub(2)));
+    }
+    rows.into_iter().map(|row| Line::styled(format!(" {row}"), theme.of(*mood))).collect()
+}
+
+fn draw_foot(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    app: &App,
+    view: &View,
+    notice: Vec<Line<'static>>,
+    theme: Theme,
+) {
+    let mut lines = notice;
     let own = match (app.is_finding, app.room) {
         (true, Room::Secrets) => {
             format!(" Find: {}▏  Enter done  Esc all", app.secrets_wanted.text)
@@ -176,8 +203,9 @@ fn draw_foot(frame: &mut Frame<'_>, area: Rect, app: &App, view: &View, theme: T
         (true, _) => format!(" Find: {}▏  Enter done  Esc all", app.log_wanted.text),
         (false, _) => format!(" {}", view.keys),
     };
-    lines.push(Line::styled(own, theme.of(Mood::Plain)));
-    lines.push(Line::styled(format!(" {KEYS}"), Theme::dim()));
+    for (keys, style) in [(own, theme.of(Mood::Plain)), (format!(" {KEYS}"), Theme::dim())] {
+        lines.push(Line::styled(pieces::clipped(&keys, area.width), style));
+    }
     frame.render_widget(Paragraph::new(lines), area);
 }
 
@@ -203,6 +231,30 @@ mod tests {
                 assert!(text.contains(KEYS), "{text}");
             }
         }
+    }
+
+    /// As docs/ui.md has it, in the smallest window too.
+    #[test]
+    fn what_is_cut_says_so() {
+        let words = "team/redis/cache has its value; running sessions take it up within seconds.";
+        for room in Room::ALL {
+            let notice = (words.to_owned(), Mood::Good);
+            let mut app = App { room, notice, ..App::default() };
+            let drawn = screen(&mut app, (60, 16));
+            let text: Vec<&str> = drawn.lines().map(|row| row.trim_matches(['"', ' '])).collect();
+            let said = text[12..14].join(" ");
+            assert_eq!(said, words, "{drawn}");
+            let keys = rooms::view(&app).keys;
+            assert!(text[14] == keys || text[14].ends_with('…'), "{drawn}");
+            let title = rooms::view(&app).title;
+            assert!(text[2].contains(&title) || text[2].contains('…'), "{drawn}");
+        }
+        let mut app = App { notice: (words.repeat(9), Mood::Bad), ..App::default() };
+        let drawn = screen(&mut app, (60, 16));
+        assert!(
+            drawn.lines().nth(13).unwrap().trim_end_matches(['"', ' ']).ends_with('…'),
+            "{drawn}"
+        );
     }
 
     #[test]

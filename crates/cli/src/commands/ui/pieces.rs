@@ -118,7 +118,7 @@ fn sign_of(line: &str) -> Mood {
 }
 
 /// A text in rows: broken at spaces, and inside a word that is longer than a row. At least one row, maybe an empty one.
-fn wrapped(text: &str, width: usize) -> Vec<String> {
+pub(super) fn wrapped(text: &str, width: usize) -> Vec<String> {
     let width = width.max(1);
     let (mut rows, mut row, mut used) = (Vec::new(), String::new(), 0);
     for word in text.split_inclusive(' ') {

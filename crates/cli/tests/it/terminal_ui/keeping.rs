@@ -64,6 +64,9 @@ fn a_secret_is_added_and_its_service_asked_on_screen() {
     let later = world.keyless(&["secret", "show", "team/later/key", "--json"]).run().data();
     let env = (&later["env"], later["to"].as_array().map_or(0, Vec::len));
     assert_eq!(env, (&json!("TUI_KEY"), 0), "hosts can come later: {later}");
+    window.resize(60, 16);
+    window.fills(60, 16);
+    window.seen(&["running sessions take it up\n within seconds.", "/ find  s s…"]);
 }
 
 /// Who used what last stands in the list, and by whom below it.

@@ -111,7 +111,7 @@ impl ValueScene {
         if !self.is_bound() {
             let egress = known.and_then(|(_, variant)| variant.egress.as_ref());
             let to = egress.map(|egress| listed(&egress.to, "")).unwrap_or_default();
-            let help = "Hosts that may receive it, with commas. Empty for now: nothing can use it.";
+            let help = "Hosts that may receive it, with commas. None yet: nothing can use it.";
             fields.push(Field::line(TO, "Goes to", &to).with_help(help));
         }
         if self.metadata().is_none_or(|metadata| metadata.env.is_none()) {

@@ -8,7 +8,7 @@ use ratatui::{
     widgets::{Block, Clear, Padding, Paragraph},
 };
 
-use super::read;
+use super::{read, titled};
 use crate::commands::ui::{
     dialog::Dialog,
     form::{Field, Form, Kind},
@@ -25,7 +25,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, dialog: &mut Dialog, theme: Theme) {
     let area = middle(frame.area(), LEAST);
     frame.render_widget(Clear, area);
     let mut block = Block::bordered()
-        .title(format!(" {} ", dialog.title()))
+        .title(titled(&dialog.title(), area.width))
         .border_style(theme.accent())
         .padding(Padding::horizontal(1));
     if let Some(left) = dialog.time_left() {
@@ -52,7 +52,8 @@ pub(super) fn draw(frame: &mut Frame<'_>, dialog: &mut Dialog, theme: Theme) {
     ])
     .areas(inner);
     draw_fields(frame, mid, form, theme);
-    frame.render_widget(Line::styled(dialog.help(), Theme::dim()), says);
+    let help = pieces::clipped(&dialog.help(), says.width);
+    frame.render_widget(Line::styled(help, Theme::dim()), says);
     frame.render_widget(Paragraph::new(fault), wrong);
     draw_buttons(frame, buttons, form, theme);
     let from = dialog.form.read;
@@ -75,11 +76,19 @@ fn draw_fields(frame: &mut Frame<'_>, area: Rect, form: &Form, theme: Theme) {
         match &field.kind {
             Kind::Tick(is_on) => {
                 let tick = if *is_on { 'x' } else { ' ' };
-                Line::styled(format!("{mark}[{tick}] {}", field.label), style)
+                let words = format!("{mark}[{tick}] {}", field.label);
+                Line::styled(pieces::clipped(&words, area.width), style)
             }
             kind => {
                 let name = Span::raw(format!("{mark}{:<NAME$}", field.label));
-                Line::from(vec![name, Span::styled(written(field, kind, room, here), style)])
+                let written = match kind {
+                    Kind::Choice { .. } => {
+                        let room = u16::try_from(room + 2).unwrap_or(u16::MAX);
+                        pieces::clipped(&written(field, kind, usize::from(room), here), room)
+                    }
+                    kind => written(field, kind, room, here),
+                };
+                Line::from(vec![name, Span::styled(written, style)])
             }
         }
     });
