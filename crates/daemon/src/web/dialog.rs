@@ -166,7 +166,7 @@ fn facts(scene: &Scene<'_>) -> Markup {
     let shown = scene.shown;
     html! {
         dl .facts {
-            div { dt { "Asked by" } dd { (plain(&shown.session)) ", " (lasting(shown.age_seconds)) " ago" } }
+            div { dt { "Asked by" } dd { (plain(&shown.session)) ", " (age(shown)) } }
             div { dt { "Time left" } dd { (left(shown)) } }
             @match (&shown.asked, &shown.known) {
                 (Asked::ActionApproval { .. } | Asked::DeployApply { .. }, _) => {},
@@ -195,6 +195,11 @@ fn destinations(all: &[Destination]) -> Markup {
             code { (to) }
         }
     }
+}
+
+/// How long ago it was asked; the page's script counts it up.
+pub(super) fn age(shown: &Shown) -> Markup {
+    html! { span data-age=(shown.age_seconds) { (lasting(shown.age_seconds)) " ago" } }
 }
 
 /// How long there is to answer; the page's script counts it down.

@@ -129,19 +129,26 @@ pub(super) fn word(visit: &Visit) -> Markup {
 /// The field for the operator's factor; a passkey may fill it.
 pub(super) fn factor_field(visit: &Visit, label: &str, required: bool) -> Markup {
     html! {
-        (factor_input(label, required))
+        (factor_input(label, required, false))
+        (passkey(visit))
+    }
+}
+
+fn passkey(visit: &Visit) -> Markup {
+    html! {
         button .quiet type="button" disabled data-passkey={ "/" (visit.place) "/passkeys/challenge" } {
             "Use a passkey"
         }
     }
 }
 
-fn factor_input(label: &str, required: bool) -> Markup {
+/// `first`: the page has nothing else to type into, so keys go there at once.
+fn factor_input(label: &str, required: bool, first: bool) -> Markup {
     html! {
         div .field {
             label for="factor" { (label) }
-            input #factor type="password" name="factor" required[required] autocomplete="current-password"
-                spellcheck="false" aria-describedby="factor-help";
+            input #factor type="password" name="factor" required[required] autofocus[first]
+                autocomplete="current-password" spellcheck="false" aria-describedby="factor-help";
             p #factor-help .help { "The store’s passphrase, or the six digits of your authenticator app." }
         }
     }
@@ -149,7 +156,6 @@ fn factor_input(label: &str, required: bool) -> Markup {
 
 /// What went wrong, and what to do about it.
 pub(super) fn fault(error: &Error) -> Markup {
-    let remediation = error.code().remediation();
     html! {
         div .fault role="alert" {
             p { (error.message()) }
@@ -168,8 +174,8 @@ fn sign_in(visit: &Visit, error: Option<&Error>, open: bool) -> Html<String> {
         @if let Some(error) = error { (fault(error)) }
         form method="post" action={ "/" (visit.place) "/sign-in" } {
             (word(visit))
-            @if open { (factor_field(visit, "Passphrase or code", true)) }
-            @else { (factor_input("Code", true)) }
+            @if open { (factor_input("Passphrase or code", true, true)) (passkey(visit)) }
+            @else { (factor_input("Code", true, true)) }
             div .fault role="alert" data-fault="" hidden {}
             button .main { "Go on" }
         }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use keyless_core::{approval::Status, is_invisible};
+use keyless_core::{SecretPath, approval::Status, is_invisible};
 use maud::{Markup, html};
 
 use crate::operator::Shown;
@@ -44,6 +44,16 @@ pub(super) fn plain(text: &str) -> Markup {
                     },
                 }
             }
+        }
+    }
+}
+
+/// A path that is broken behind its slashes before it is within a word.
+pub(super) fn in_steps(path: &SecretPath) -> Markup {
+    html! {
+        @for (index, step) in path.as_str().split('/').enumerate() {
+            @if index > 0 { "/" wbr; }
+            (step)
         }
     }
 }

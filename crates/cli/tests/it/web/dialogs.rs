@@ -21,6 +21,9 @@ fn a_missing_value_is_typed_at_the_page_and_the_work_goes_on() {
     let script = format!(
         "await seen('Nothing waits'); tell('ready');
 await page.locator('a.card', {{ hasText: '{TOKEN}' }}).click();
+const asked = page.locator('dialog [data-age]'), first = await asked.innerText();
+assert.match(first, /^[0-9]+ s ago$/);
+await page.waitForFunction((then) => document.querySelector('dialog [data-age]').textContent !== then, first);
 const value = page.getByLabel('Value', {{ exact: true }});
 await seen('at any other into any part of a request'); await value.fill('short'); await seen('5 characters.');
 await page.getByRole('button', {{ name: 'Show' }}).click();

@@ -108,6 +108,7 @@ async function look(tab, name) {{
   assert.equal(gap, 0, name + ' leaves a strip beside its dialog');
 }}
 await look(door, 'door');
+assert.equal(await door.evaluate(() => document.activeElement.id), 'factor', 'keys go to the only field');
 for (const tab of [page, half, phone]) {{
   const home = tab.url();
   for (const room of rooms) {{
@@ -127,6 +128,32 @@ for (let i = 0; i < 9; i++) {{
   await page.keyboard.press('Tab');
 }}
 await page.keyboard.press('Enter'); await seen('may be used once');"
+    );
+    in_a_browser(&world, &script);
+}
+
+/// Where the list of secrets has little room, a path goes on in the next line behind a slash.
+#[test]
+fn paths_are_broken_at_their_slashes() {
+    let world = unlocked();
+    let paths = ["team/production/warehouse/analytics", "platform/subscriptions/invoicing"];
+    for (path, name) in paths.iter().zip(["WAREHOUSE_ANALYTICS_KEY", "SUBSCRIPTIONS_INVOICING"]) {
+        let to = "api.analytics.production.example.com";
+        world.add(path, &["--to", to, "--env", name]).ok();
+    }
+    let script = format!(
+        "const tab = await enter({{ viewport: {{ width: 780, height: 700 }} }});
+await tab.goto(tab.url() + 'secrets');
+for (const path of {paths:?}) {{
+  const link = tab.getByRole('link', {{ name: path }});
+  const rows = await link.evaluate((one) => [...one.childNodes].filter((node) => node.data).map((node) => {{
+    const range = document.createRange(); range.selectNodeContents(node);
+    return range.getClientRects().length;
+  }}));
+  assert.ok(rows.every((count) => count === 1), path + ' in ' + rows);
+  assert.ok(await link.evaluate((one) => one.getClientRects().length) > 1, path + ' has room');
+}}
+assert.ok(await tab.evaluate(() => document.documentElement.scrollWidth <= innerWidth), 'too wide');"
     );
     in_a_browser(&world, &script);
 }

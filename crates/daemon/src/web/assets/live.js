@@ -89,9 +89,24 @@ function say(count) {
   document.title = document.title.replace(/^(\(\d+\) )?/, count > 0 ? `(${count}) ` : "");
 }
 
-/** Counts every shown time down. */
+/**
+ * How long, as the server's own words have it.
+ * @param {number} seconds
+ */
+function lasting(seconds) {
+  if (seconds < 120) return `${seconds} s`;
+  if (seconds < 7200) return `${Math.floor(seconds / 60)} min`;
+  return seconds < 172800 ? `${Math.floor(seconds / 3600)} h` : `${Math.floor(seconds / 86400)} days`;
+}
+
+/** Counts every shown time down, and how long ago something was up. */
 export function tick() {
   setInterval(() => {
+    for (const element of document.querySelectorAll("[data-age]")) {
+      const age = Number(element.getAttribute("data-age")) + 1;
+      element.setAttribute("data-age", String(age));
+      element.textContent = `${lasting(age)} ago`;
+    }
     for (const element of document.querySelectorAll("[data-left]")) {
       const left = Math.max(0, Number(element.getAttribute("data-left")) - 1);
       element.setAttribute("data-left", String(left));

@@ -17,7 +17,7 @@ use crate::{
         form::{Fields, Proven, query},
         frame::{Room, page},
         visitors::Visit,
-        words::plain,
+        words::{in_steps, plain},
     },
 };
 
@@ -117,8 +117,8 @@ fn table(place: &str, rows: &[SecretRow], uses: &[LatestUse]) -> Markup {
                 @for SecretRow { secret, state, asks, .. } in rows.iter().take(ROWS) {
                     @let state = state.as_str();
                     tr {
-                        th scope="row" {
-                            a .path href={ "/" (place) "/secrets/" (secret.path) } { (secret.path) }
+                        th .in-steps scope="row" {
+                            a .path href={ "/" (place) "/secrets/" (secret.path) } { (in_steps(&secret.path)) }
                             @if let Some(words) = &secret.metadata.description { span .under { (plain(words)) } }
                         }
                         td data-head="May go to" { (destinations(secret)) }

@@ -163,7 +163,7 @@ fn card(visit: &Visit, shown: &Shown) -> Markup {
                 span .deed { (plain(&beginning(deed))) }
             }
             span .meta {
-                span { (plain(&shown.session)) ", " (lasting(shown.age_seconds)) " ago" }
+                span { (plain(&shown.session)) ", " (dialog::age(shown)) }
                 (dialog::left(shown))
             }
         }
