@@ -8,7 +8,7 @@ use std::{
 };
 
 use keyless_core::{
-    Code, Error, Exit, SafeText,
+    Code, Error, Exit,
     deny::{Blocked, Decision},
 };
 use keyless_daemon::{
