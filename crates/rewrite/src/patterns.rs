@@ -8,9 +8,9 @@
 mod dictionary;
 mod grams;
 
-use std::{fmt, ops::Range, sync::Arc};
+use std::{cell::OnceCell, fmt, ops::Range, sync::Arc};
 
-use memchr::memmem;
+use memchr::{memchr_iter, memmem};
 
 pub(crate) use self::grams::{Bitmap, first_word, last_word, word};
 use self::{
@@ -165,22 +165,20 @@ pub(crate) enum Ending {
     Open,
 }
 
+/// Looking through fewer bytes than this takes less than making a finder for it.
+const LONG: usize = 512;
+
 /// A search over pieces of text; made per piece, since it costs next to nothing.
 pub(crate) struct Search<'s> {
     inner: &'s Inner,
+    /// For what all patterns begin with, made for the first long text.
     // Borrows its needle, so that no copy of pattern bytes outlives the set.
-    prefix: Option<memmem::Finder<'s>>,
+    finder: OnceCell<memmem::Finder<'s>>,
 }
 
 impl<'s> Search<'s> {
     fn new(inner: &'s Inner) -> Self {
-        let prefix = match inner.prefilter {
-            Prefilter::Prefix(len) => {
-                Some(memmem::Finder::new(&inner.dictionary.first_pattern()[..len]))
-            }
-            Prefilter::Never | Prefilter::Grams(_) => None,
-        };
-        Self { inner, prefix }
+        Self { inner, finder: OnceCell::new() }
     }
 
     /// Length of the longest pattern.
@@ -193,7 +191,7 @@ impl<'s> Search<'s> {
     pub(crate) fn next(&self, text: &[u8], from: usize, ending: Ending) -> Found {
         match &self.inner.prefilter {
             Prefilter::Never => Found::Nothing,
-            Prefilter::Prefix(_) => self.next_with_prefix(text, from, ending),
+            Prefilter::Prefix(length) => self.next_with_prefix(*length, text, from, ending),
             Prefilter::Grams(grams) => self.next_with_grams(grams, text, from, ending),
         }
     }
@@ -207,16 +205,28 @@ impl<'s> Search<'s> {
         }
     }
 
-    fn next_with_prefix(&self, text: &[u8], mut from: usize, ending: Ending) -> Found {
-        if let Some(finder) = &self.prefix {
-            while let Some(offset) = finder.find(&text[from..]) {
-                match self.at(text, from + offset, ending) {
-                    Found::Nothing => from += offset + 1,
-                    found => return found,
-                }
+    fn next_with_prefix(
+        &self,
+        length: usize,
+        text: &[u8],
+        mut from: usize,
+        ending: Ending,
+    ) -> Found {
+        let prefix = &self.inner.dictionary.first_pattern()[..length];
+        while let Some(offset) = self.next_prefix(prefix, &text[from..]) {
+            match self.at(text, from + offset, ending) {
+                Found::Nothing => from += offset + 1,
+                found => return found,
             }
         }
         self.next_in_tail(text, from, ending)
+    }
+
+    fn next_prefix(&self, prefix: &'s [u8], text: &[u8]) -> Option<usize> {
+        if text.len() < LONG && self.finder.get().is_none() {
+            return memchr_iter(prefix[0], text).find(|at| text[*at..].starts_with(prefix));
+        }
+        self.finder.get_or_init(|| memmem::Finder::new(prefix)).find(text)
     }
 
     fn next_with_grams(&self, grams: &Grams, text: &[u8], from: usize, ending: Ending) -> Found {

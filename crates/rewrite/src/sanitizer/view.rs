@@ -7,9 +7,9 @@ mod escapes;
 mod reading;
 mod thinning;
 
-use std::ops::Range;
+use std::ops::{Deref, DerefMut, Range};
 
-use zeroize::Zeroizing;
+use zeroize::optimization_barrier;
 
 use self::thinning::Thinned;
 pub(super) use self::{
@@ -18,8 +18,10 @@ pub(super) use self::{
     thinning::{goes_on, is_separator, is_string, is_x, remains, thinned, unseen, without_strings},
 };
 
-/// Where the bytes of a view stand.
-pub(super) type Room = Zeroizing<Vec<u8>>;
+/// Where the bytes of a view stand. All of it is wiped when it goes, as a block: `Zeroizing` writes byte by byte, which for
+/// a text takes as long as looking through it.
+#[derive(Default)]
+pub(super) struct Room(Vec<u8>);
 
 /// A text derived from another.
 pub(super) struct View<'a> {
@@ -110,10 +112,34 @@ fn runs_back(runs: &[Run], range: Range<usize>) -> Range<usize> {
     from..to
 }
 
+impl Deref for Room {
+    type Target = Vec<u8>;
+
+    fn deref(&self) -> &Vec<u8> {
+        &self.0
+    }
+}
+
+impl DerefMut for Room {
+    fn deref_mut(&mut self) -> &mut Vec<u8> {
+        &mut self.0
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        // What earlier views have left behind the last one's end as well.
+        self.0.clear();
+        self.0.resize(self.0.capacity(), 0);
+        // Nobody reads the zeros, so that without this they might not be written.
+        optimization_barrier(self.0.as_slice());
+    }
+}
+
 /// Makes room for so many bytes without ever moving any, which would leave a copy of them behind.
 pub(super) fn make_room(room: &mut Room, length: usize) {
     if room.capacity() < length {
-        *room = Zeroizing::new(Vec::with_capacity(length));
+        *room = Room(Vec::with_capacity(length));
     }
 }
 
