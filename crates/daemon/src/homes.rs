@@ -4,8 +4,9 @@
 //! in a list below `HOME` that neither `KEYLESS_HOME` nor an XDG variable moves. A folder that is gone is skipped.
 
 use std::{
-    fs::{self, File, TryLockError},
+    fs::{self, File},
     io,
+    os::unix::fs::MetadataExt as _,
     path::{self, Path, PathBuf},
 };
 
@@ -60,39 +61,49 @@ fn add_to(list: &Path, new: Vec<PathBuf>) -> io::Result<()> {
 /// Makes the folders of this home and of the usual ones, where they are not there yet: what is not there can't be hidden. A
 /// command in a jail would make them, settings and all, or read a store that is made there while it runs.
 pub fn make_room(places: &Places) {
-    for folder in places.all().into_iter().chain(Places::usual()) {
+    let usual = Places::usual().into_iter().filter(|folder| is_ours_to_make(folder));
+    for folder in places.all().into_iter().chain(usual) {
         // Where we can't, neither can the command.
         let _ = create_private(&folder);
     }
 }
 
+/// Whether what it would be made in is this account's: as root with another one's environment it would not be that one's.
+fn is_ours_to_make(folder: &Path) -> bool {
+    let above = folder.ancestors().find_map(|above| fs::metadata(above).ok());
+    above.is_some_and(|above| above.uid() == rustix::process::geteuid().as_raw())
+}
+
 /// Says that a command in a jail is open, until this is dropped or the process ends.
 #[derive(Debug)]
 pub struct OpenRun {
-    _lock: File,
+    _locks: Vec<File>,
 }
 
 /// Notes that a command in a jail begins, for [`open_runs_see`]. What can't be noted is no reason to refuse work.
-pub fn note_open_run() -> Option<OpenRun> {
-    let lock = File::create(runs_file()?).ok()?;
-    lock.lock_shared().ok()?;
-    Some(OpenRun { _lock: lock })
+pub fn note_open_run() -> OpenRun {
+    let lock = |file: PathBuf| {
+        let lock = File::create(file).ok()?;
+        lock.lock_shared().ok()?;
+        Some(lock)
+    };
+    OpenRun { _locks: runs_files().filter_map(lock).collect() }
 }
 
 /// Whether commands in jails are open on this account that see what is made at `place` now: a jail hides what was known when
-/// it began.
+/// it began, by the variables of its own environment.
 pub fn open_runs_see(place: &Path) -> bool {
     let place = path::absolute(place).unwrap_or_else(|_| place.to_owned());
-    let is_hidden = || Places::usual().into_iter().chain(noted()).any(|it| place.starts_with(it));
+    let mut known = Places::without_variables().into_iter().chain(noted());
     let are_open = || {
-        let lock = File::open(runs_file()?).ok()?;
-        Some(matches!(lock.try_lock(), Err(TryLockError::WouldBlock)))
+        let mut locks = runs_files().filter_map(|file| File::open(file).ok());
+        locks.any(|lock| lock.try_lock().is_err())
     };
-    !is_hidden() && are_open().unwrap_or(false)
+    !known.any(|folder| place.starts_with(folder)) && are_open()
 }
 
-fn runs_file() -> Option<PathBuf> {
-    lists().into_iter().next().map(|list| list.with_file_name(RUNS))
+fn runs_files() -> impl Iterator<Item = PathBuf> {
+    lists().into_iter().map(|list| list.with_file_name(RUNS))
 }
 
 /// The home directory of the environment, then the account's, if that is another.

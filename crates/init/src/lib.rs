@@ -38,6 +38,8 @@ pub use settings::{
 pub(crate) enum Fault {
     #[error(transparent)]
     Settings(#[from] SettingsError),
+    #[error("another keyless-guest has this machine's connections")]
+    Taken,
     #[error("{what}: {source}")]
     Step { what: String, source: io::Error },
 }
@@ -75,7 +77,8 @@ fn serve(settings: &Settings) -> Result<Ended, Fault> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(Fault::step("the runtime"))?;
     runtime.block_on(async {
-        let Captured { sockets, destination, words, taken: _taken } = capture::set_up(settings)?;
+        let Captured { sockets, destination, words, network: _network } =
+            capture::set_up(settings)?;
         // Before the command, and when all else is ready: what fails leaves the machine its resolver.
         let _resolver = Resolver::name(settings)?;
         log(format_args!("{}; way out: {}", words, settings.way_out));

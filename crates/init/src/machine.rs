@@ -74,35 +74,52 @@ impl<'a> Resolver<'a> {
         let Some(file) = settings.resolv_conf.as_deref() else {
             return Ok(Self { file: None, before: Before::Nothing });
         };
-        let write = || -> io::Result<Before> {
-            let before = match fs::read_link(file) {
-                // Often to a file of a service that is not here.
-                Ok(target) => {
-                    fs::remove_file(file)?;
-                    Before::Link(target)
-                }
-                Err(_) => fs::read(file).map_or(Before::Nothing, Before::File),
-            };
+        let step = || Fault::step(file.display().to_string());
+        let before = Before::of(file).map_err(step())?;
+        // What fails from here on puts it back.
+        let this = Self { file: Some(file), before };
+        let write = || -> io::Result<()> {
+            // Often to a file of a service that is not here.
+            if matches!(this.before, Before::Link(_)) {
+                fs::remove_file(file)?;
+            }
             if let Some(folder) = file.parent() {
                 fs::create_dir_all(folder)?;
             }
-            fs::write(file, RESOLV_CONF)?;
-            Ok(before)
+            fs::write(file, RESOLV_CONF)
         };
-        let before = write().map_err(Fault::step(file.display().to_string()))?;
-        Ok(Self { file: Some(file), before })
+        write().map_err(step())?;
+        Ok(this)
     }
 
     fn put_back(&self, file: &Path) -> io::Result<()> {
+        match fs::read(file) {
+            // Somebody else has named another one meanwhile.
+            Ok(text) if !RESOLV_CONF.as_bytes().starts_with(&text) => return Ok(()),
+            _ => {}
+        }
         match &self.before {
-            // What a start that was killed has left is no resolver either.
-            Before::File(text) if text != RESOLV_CONF.as_bytes() => fs::write(file, text),
-            Before::File(_) => Ok(()),
+            Before::File(text) => fs::write(file, text),
             Before::Nothing => fs::remove_file(file),
             Before::Link(target) => {
-                fs::remove_file(file)?;
+                match fs::remove_file(file) {
+                    Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                    _ => {}
+                }
                 symlink(target, file)
             }
+        }
+    }
+}
+
+impl Before {
+    fn of(file: &Path) -> io::Result<Self> {
+        match fs::read_link(file) {
+            Ok(target) => Ok(Self::Link(target)),
+            Err(_) => match fs::read(file) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self::Nothing),
+                text => text.map(Self::File),
+            },
         }
     }
 }

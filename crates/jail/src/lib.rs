@@ -47,8 +47,8 @@ pub use hidden::{default_hidden, own_logins};
 /// A jail's network and trust for a machine that is its own jail: a microVM guest.
 #[cfg(target_os = "linux")]
 pub use linux::{
-    DNS_PORT, EverythingDevice, FUNNEL_PORT, make_everything_local, redirect_everything,
-    route_everything_to_device, take_back_everything, trust_on_this_machine,
+    DNS_PORT, EverythingDevice, FUNNEL_PORT, MachineNetwork, make_everything_local,
+    redirect_everything, route_everything_to_device, trust_on_this_machine,
 };
 /// What comes of it.
 pub use outcome::{Exit, FunnelSockets, JailError, Jailed, Streams};

@@ -36,8 +36,8 @@ pub use init::init_if_asked;
 pub use mounts::area::is_inside;
 pub use network::funnel::{DNS_PORT, FUNNEL_PORT, original_destination};
 pub use network::machine::{
-    EverythingDevice, make_everything_local, redirect_everything, route_everything_to_device,
-    take_back_everything,
+    EverythingDevice, MachineNetwork, make_everything_local, redirect_everything,
+    route_everything_to_device,
 };
 pub use reserve::{Outlook, Reserve};
 pub use spawn::{JailProcess, check, spawn};

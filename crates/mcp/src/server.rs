@@ -305,7 +305,7 @@ impl ServerHandler for Server {
 
 /// Lists come whole, and no cursor was ever given out.
 fn refuse_cursor(page: Option<PaginatedRequestParams>) -> Result<(), ErrorData> {
-    match page.and_then(|page| page.cursor) {
+    match page.and_then(|page| page.cursor).filter(|cursor| !cursor.is_empty()) {
         None => Ok(()),
         Some(_) => Err(ErrorData::invalid_params("no cursor was given out: leave it away", None)),
     }

@@ -362,7 +362,10 @@ fn prepared(folder: &Path, arguments: &[&str]) -> Result<Command> {
         command.arg("-c").arg(format!("core.hooksPath={}", hooks(folder, verb)?));
     }
     if does != Does::Asks {
-        Settings::of(folder)?.check(folder)?;
+        // A clone follows its own settings, which are looked at once there are any, and not those of what lies around it.
+        if verb != Some("clone") {
+            Settings::of(folder)?.check(folder)?;
+        }
         command.env_remove("GIT_OPTIONAL_LOCKS");
     }
     if does == Does::Talks {

@@ -85,13 +85,15 @@ fn hook() -> ExitCode {
 /// Claude Code's settings: those of the account, or of the project that this folder is in.
 fn settings_file(args: &GuardInstallArgs) -> Result<PathBuf, Error> {
     const PLACE: &str = ".claude/settings.json";
+    let home = env::var_os("HOME").map(PathBuf::from);
     if args.user {
-        let home = env::var_os("HOME").map(PathBuf::from);
         let home = home.ok_or_else(|| Error::with(Code::HomeUnset, "HOME is not set".into()))?;
         return Ok(home.join(PLACE));
     }
     let here = env::current_dir().map_err(|error| path_unusable(Path::new("."), &error))?;
-    let root = here.ancestors().find(|folder| folder.join(".git").exists()).unwrap_or(&here);
+    // A home that is kept in git is no project: its settings are those of the account.
+    let is_root = |folder: &&Path| folder.join(".git").exists() && home.as_deref() != Some(folder);
+    let root = here.ancestors().find(is_root).unwrap_or(&here);
     let file = root.join(PLACE);
     claude::check_inside(&file, root)?;
     Ok(file)

@@ -264,6 +264,8 @@ fn it_starts_again_where_another_has_been() {
         look() { start $1 -- sh -c 'grep -c 127.0.0.1 /run/resolv.conf; curl -s http://api.test/; echo $?'; }
         for how in redirect tun ports redirect ports tun; do look $how; cat /run/resolv.conf; done
         start auto --ca /nowhere.pem || cat /run/resolv.conf
+        start auto -- sh -c '\"$@\"' sh \"$0\" --resolv-conf none --way-out unix:/nowhere -- true || echo refused
+        look tun; cat /run/resolv.conf
         for how in redirect tun ports; do
             start $how -- sh -c 'kill -9 $PPID' || look tun
             start $how -- sh -c 'kill -9 $PPID' || look redirect
@@ -275,7 +277,9 @@ fn it_starts_again_where_another_has_been() {
     let seen = world.keyless(&[]).without_passphrase().instead(&command).run();
     // 52: whoever took the connection closed it without an answer.
     let (looked, before) = ("1\n52\n", "nameserver 192.0.2.53\n");
-    let expected = [[looked, before].concat().repeat(6), before.into(), looked.repeat(6)].concat();
+    let looks = [looked, before].concat();
+    let refused = [before, "refused\n"].concat();
+    let expected = [looks.repeat(6), refused, looks, looked.repeat(6)].concat();
     assert_eq!(seen.ok().replace("56\n", "52\n"), expected, "{}", seen.errors());
 }
 

@@ -1,5 +1,7 @@
 //! What a message came to, before it is written in the form that it came in.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use keyless_core::{
     Code, json_size,
@@ -65,6 +67,14 @@ impl Outcome {
     /// The same, counted for more than the message.
     pub(super) fn counted(self, rate: Option<RateState>) -> Self {
         Self { rate, ..self }
+    }
+
+    /// The same for who sends the message once more: the window has gone on since.
+    pub(super) fn again(self: &Arc<Self>) -> Arc<Self> {
+        match self.rate {
+            None => Arc::clone(self),
+            Some(_) => Arc::new(Self { rate: None, ..(**self).clone() }),
+        }
     }
 
     /// The same of something that has begun, or not: what has begun is done once.

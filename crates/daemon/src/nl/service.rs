@@ -345,14 +345,14 @@ impl NlService {
         let foresight = is_action.then(|| self.foresee(&message.payload)).flatten();
         let print = fingerprint(&caller.aid, message);
         let (first, mut noting) = match self.replays.enter_ahead(&id, print.clone()).await? {
-            (Turn::Again(outcome), _) => return Ok(outcome),
+            (Turn::Again(outcome), _) => return Ok(outcome.again()),
             (Turn::First(first), noting) => (first, noting),
         };
         // An envelope has an id of its own, which is as good for one message alone.
         let envelope = match message.id.as_ref().filter(|envelope| **envelope != id) {
             None => None,
             Some(envelope) => match self.replays.enter_ahead(envelope, print).await? {
-                (Turn::Again(outcome), _) => return Ok(outcome),
+                (Turn::Again(outcome), _) => return Ok(outcome.again()),
                 (Turn::First(first), also) => {
                     noting = noting.and(also);
                     Some(first)

@@ -312,18 +312,23 @@ fn branched(
     fs::create_dir_all(site.state())
         .map_err(|error| PackError::io("create", &site.state(), &error))?;
     let place = shown(&worktree);
-    git::run(&site.repo, &["worktree", "add", "--quiet", "-b", &branch, "--", &place, "HEAD"])?;
-    let written = written(site, plan, options.scope, candidates, &worktree).and_then(|files| {
-        git::run(&worktree, &["add", "-A"])?;
-        let identity: &[&str] = if git::run(&worktree, &["config", "user.email"]).is_ok() {
-            &[]
-        } else {
-            &["-c", "user.name=agentpack", "-c", "user.email=agentpack@localhost"]
-        };
-        let commit = ["commit", "--quiet", "-m", "chore(evolve): propose overlay updates"];
-        git::run(&worktree, &[identity, &commit].concat())?;
-        Ok(files)
-    });
+    // Without its files: what the settings name that count there is looked at there.
+    let add = ["worktree", "add", "--quiet", "--no-checkout", "-b", &branch, "--", &place, "HEAD"];
+    git::run(&site.repo, &add)?;
+    let checked_out = git::run(&worktree, &["reset", "--quiet", "--hard"]);
+    let written = checked_out
+        .and_then(|_| written(site, plan, options.scope, candidates, &worktree))
+        .and_then(|files| {
+            git::run(&worktree, &["add", "-A"])?;
+            let identity: &[&str] = if git::run(&worktree, &["config", "user.email"]).is_ok() {
+                &[]
+            } else {
+                &["-c", "user.name=agentpack", "-c", "user.email=agentpack@localhost"]
+            };
+            let commit = ["commit", "--quiet", "-m", "chore(evolve): propose overlay updates"];
+            git::run(&worktree, &[identity, &commit].concat())?;
+            Ok(files)
+        });
     let _ = git::run(&site.repo, &["worktree", "remove", "--force", "--", &place]);
     let files = written.inspect_err(|_| {
         let _ = git::run(&site.repo, &["branch", "-D", "--", &branch]);

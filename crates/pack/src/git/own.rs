@@ -148,7 +148,7 @@ pub(super) fn check_hooks(folder: &Path, names: &[&str]) -> Result<()> {
     );
     let hint = format!(
         "read what is in {}, and call git yourself (`git commit`, `git push`), or keep hooks in a folder of your own \
-         (`git config --global core.hooksPath FOLDER`)",
+         (`git config --global core.hooksPath FOLDER`); those that `keyless hooks install` has put there `keyless hooks uninstall` takes out",
         hooks.display()
     );
     Err(refusal(folder, message, &hint).with("hooks", active))
@@ -212,6 +212,8 @@ fn is_followed((key, value): &Setting) -> bool {
                 || below.starts_with("extension.")
                 || name == "standalonetransferagent"
         }
+        // Another working tree, or another branch, would have other settings than those that were looked at.
+        "includeif" => true,
         "merge" => name == "driver",
         "remote" => {
             matches!(name, "proxy" | "receivepack" | "uploadpack" | "vcs") || names_a_program(name)
@@ -239,6 +241,8 @@ mod tests {
             "core.gitproxy",
             "core.alternaterefscommand",
             "credential.helper",
+            "includeif.gitdir:**/worktrees/**.path",
+            "includeif.onbranch:propose/**.path",
             "credential.https://h.example.helper",
             "filter.a.b=c.clean",
             "filter.x.process",

@@ -12,7 +12,7 @@ use keyless_pack::{Code, Found, PackError, Where, commands};
 use zeroize::Zeroizing;
 
 use super::{Call, Outcome, runtime, words};
-use crate::{args::FactorArgs, commands::secret};
+use crate::{args::FactorArgs, commands::secret, visible::one_line};
 
 #[derive(Debug, Args)]
 pub(crate) struct AdoptWords {
@@ -57,6 +57,7 @@ impl Call<'_> {
         // What is in a pipe may be the passphrase, never the answer.
         let yes = if stdin().is_terminal() {
             let start = found.started_by_run().map(|server| {
+                let server = one_line(server);
                 format!(", and have keyless run start the server {server}, which gets it so")
             });
             self.plain_yes(&format!(

@@ -10,12 +10,14 @@ use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
 
-use rustix::net::{AddressFamily, SocketType};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use super::{nft, routes};
 use crate::linux::sys;
 use crate::outcome::FunnelSockets;
 
+/// In the abstract namespace, which each network has its own of.
+const NAME: &[u8] = b"keyless-guest";
 const DEVICE: &str = "keyless";
 /// Large, since no packet leaves the machine: fewer of them.
 const DEVICE_MTU: u32 = 65_520;
@@ -33,32 +35,53 @@ pub struct EverythingDevice {
     pub peer: Ipv4Addr,
 }
 
-/// Takes back what any of the three ways has left on this machine, also one of a process that was killed.
-pub fn take_back_everything() {
-    // A kernel without netfilter has nothing to take back.
-    let _ = nft::remove();
-    routes::unbuild();
+/// The network of a machine, for one process at a time: a name that is bound in it, and is free again however that ends.
+#[derive(Debug)]
+pub struct MachineNetwork {
+    _name: OwnedFd,
+}
+
+impl MachineNetwork {
+    /// Takes it, as it was before another one had it that was killed. Fails with [`io::ErrorKind::AddrInUse`] while another
+    /// process has it.
+    pub fn take() -> io::Result<Self> {
+        let kind = (SocketType::DGRAM, SocketFlags::CLOEXEC);
+        let name = rustix::net::socket_with(AddressFamily::UNIX, kind.0, kind.1, None)?;
+        rustix::net::bind(&name, &SocketAddrUnix::new_abstract_name(NAME)?)?;
+        let taken = Self { _name: name };
+        taken.give_back();
+        Ok(taken)
+    }
+
+    /// Takes back what any of the three ways has made of it.
+    pub fn give_back(&self) {
+        // A kernel without netfilter has nothing to take back.
+        let _ = nft::remove();
+        routes::unbuild();
+    }
+}
+
+impl Drop for MachineNetwork {
+    fn drop(&mut self) {
+        self.give_back();
+    }
 }
 
 /// Makes every address this machine: connections reach its listeners, datagrams to ports without one
 /// are refused at once.
-pub fn make_everything_local() -> io::Result<()> {
-    take_back_everything();
+pub fn make_everything_local(_: &MachineNetwork) -> io::Result<()> {
     routes::build()
 }
 
-/// Turns every TCP connection and DNS query to three sockets, by nf_tables. Fails, and changes nothing,
-/// where the kernel has none of it, or another process has these sockets.
-pub fn redirect_everything() -> io::Result<FunnelSockets> {
-    let sockets = FunnelSockets::bind()?;
-    take_back_everything();
+/// Turns every TCP connection and DNS query to three sockets, by nf_tables. Fails where the kernel has none of it.
+pub fn redirect_everything(_: &MachineNetwork) -> io::Result<FunnelSockets> {
     nft::install()?;
     routes::build()?;
-    Ok(sockets)
+    FunnelSockets::bind()
 }
 
 /// Routes every address to a TUN device but 127.0.0.0/16. Fails where the kernel has none.
-pub fn route_everything_to_device() -> io::Result<EverythingDevice> {
+pub fn route_everything_to_device(_: &MachineNetwork) -> io::Result<EverythingDevice> {
     let device = OpenOptions::new()
         .read(true)
         .write(true)
@@ -66,7 +89,6 @@ pub fn route_everything_to_device() -> io::Result<EverythingDevice> {
         .open("/dev/net/tun")?;
     let device = OwnedFd::from(device);
     sys::name_tun_device(&device, DEVICE)?;
-    take_back_everything();
     let any = rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None)?;
     let index = rustix::net::netdevice::name_to_index(&any, DEVICE)?;
     // Synthetic addresses are in 127/8, which the kernel keeps off other devices unless told.

@@ -158,13 +158,26 @@ fn parse(text: &str) -> Result<CstRootNode, String> {
     if root.object_value().is_none() { Err("it holds no object".to_owned()) } else { Ok(root) }
 }
 
+/// The one member of this name, if there is one; nothing where there are several: of these Claude Code takes the last.
+fn only(object: &CstObject, name: &str) -> Option<Option<CstObjectProp>> {
+    let is_named = |member: &CstObjectProp| {
+        let member = member.name().and_then(|name| name.decoded_value().ok());
+        member.as_deref() == Some(name)
+    };
+    let mut named = object.properties().into_iter().filter(is_named);
+    let only = named.next();
+    named.next().is_none().then_some(only)
+}
+
 /// The list of what runs before tools, if there is one; why what is there is none.
 fn before_tools(root: &CstRootNode) -> Result<Option<CstArray>, &'static str> {
-    let Some(hooks) = root.object_value().and_then(|whole| whole.get(HOOKS)) else {
+    let Some(whole) = root.object_value() else { return Ok(None) };
+    let Some(hooks) = only(&whole, HOOKS).ok_or("`hooks` stands there twice")? else {
         return Ok(None);
     };
     let hooks = hooks.object_value().ok_or("`hooks` is no object")?;
-    let Some(before_tools) = hooks.get(BEFORE_TOOLS) else { return Ok(None) };
+    let before_tools = only(&hooks, BEFORE_TOOLS).ok_or("`PreToolUse` stands there twice")?;
+    let Some(before_tools) = before_tools else { return Ok(None) };
     before_tools.array_value().map(Some).ok_or("`PreToolUse` is no list")
 }
 
@@ -190,11 +203,16 @@ fn renew(before_tools: &CstArray, ours: &str) -> Option<Installed> {
 }
 
 fn is_for_all_tools(entry: &CstObject) -> bool {
-    match text_of(entry, "matcher") {
-        Some(text) => ["", "*", ".*"].contains(&&*text),
-        None => entry.get("matcher").is_none_or(|matcher| {
+    if only(entry, HOOKS).is_none() {
+        return false;
+    }
+    match (only(entry, "matcher"), text_of(entry, "matcher")) {
+        (Some(None), _) => true,
+        (Some(Some(_)), Some(text)) => ["", "*", ".*"].contains(&&*text),
+        (Some(Some(matcher)), None) => {
             matcher.value().and_then(|value| value.as_null_keyword()).is_some()
-        }),
+        }
+        (None, _) => false,
     }
 }
 
@@ -204,7 +222,7 @@ fn command_of(hook: &CstObject) -> Option<String> {
 }
 
 fn text_of(object: &CstObject, name: &str) -> Option<String> {
-    object.get(name)?.value()?.as_string_lit()?.decoded_value().ok()
+    only(object, name)??.value()?.as_string_lit()?.decoded_value().ok()
 }
 
 /// What a command has to be that asks the guard and nothing else; nothing when it is none. With words of a person's own,
@@ -373,6 +391,24 @@ mod tests {
         assert!(!uninstall(&home.path().join("none.json")).unwrap());
     }
 
+    /// Of two members of one name the last one counts for who reads them.
+    #[test]
+    fn a_hook_that_is_said_twice_is_none() {
+        let home = tempfile::tempdir().unwrap();
+        let file = home.path().join("settings.json");
+        let hook = format!(r#"{{"type": "command", "command": "{HOOK}"}}"#);
+        for entry in [
+            format!(r#"{{"matcher": "*", "matcher": "Bash", "hooks": [{hook}]}}"#),
+            format!(r#"{{"hooks": [{hook}], "hooks": []}}"#),
+            format!(
+                r#"{{"hooks": [{{"type": "command", "command": "{HOOK}", "command": "true"}}]}}"#
+            ),
+        ] {
+            fs::write(&file, format!(r#"{{"hooks": {{"PreToolUse": [{entry}]}}}}"#)).unwrap();
+            assert_eq!(install(&file, HOOK).unwrap(), Installed::Added, "{entry}");
+        }
+    }
+
     #[test]
     fn what_is_no_settings_file_is_left_and_said() {
         let home = tempfile::tempdir().unwrap();
@@ -382,6 +418,8 @@ mod tests {
             ("[]", "no object"),
             (r#"{"hooks": []}"#, "`hooks` is no object"),
             (r#"{"hooks": {"PreToolUse": {}}}"#, "`PreToolUse` is no list"),
+            (r#"{"hooks": {"PreToolUse": []}, "hooks": {}}"#, "`hooks` stands there twice"),
+            (r#"{"hooks": {"PreToolUse": [], "PreToolUse": []}}"#, "stands there twice"),
         ] {
             fs::write(&file, text).unwrap();
             for error in [install(&file, HOOK).unwrap_err(), uninstall(&file).unwrap_err()] {
