@@ -92,10 +92,8 @@ fn pieces(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
         let first = rest.chars().next()?;
-        let end = match rest.find('m') {
-            Some(end) if first == STYLE => end + 1,
-            _ => first.len_utf8(),
-        };
+        let style = (first == STYLE).then(|| rest.find('m')).flatten();
+        let end = style.map_or(first.len_utf8(), |end| end + 1);
         let (piece, more) = rest.split_at(end);
         rest = more;
         Some(piece)
