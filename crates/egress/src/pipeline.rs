@@ -128,8 +128,10 @@ impl Lane {
     ) -> BoxFuture<'static, Response<AnswerBody>> {
         let minting = Minting::of(&self.session.table());
         let until_read = minting.clone();
-        let work = Box::pin(async move { self.answer_one(request, via, minting).await });
-        minting::lasting(work, until_read)
+        // Made where it stays: `Box::pin` would make it on the stack and move all of it, though most of it has nothing in it yet.
+        let room = Box::new_uninit();
+        let work = Box::write(room, async move { self.answer_one(request, via, minting).await });
+        minting::lasting(Box::into_pin(work), until_read)
     }
 
     async fn answer_one(
