@@ -7,7 +7,7 @@
 use jiff::{Timestamp, tz::Offset};
 
 use super::{Draft, NL_VERSION, Target};
-use crate::{Location, SecretPath, policy::Allowed};
+use crate::{Authority, Host, Location, SecretPath, policy::Allowed};
 
 /// The room that an entry's own hash and the HMAC of that need.
 const OWN: usize = 192;
@@ -95,6 +95,10 @@ impl Outline {
 impl Target {
     fn to_text(&self) -> String {
         match self {
+            // As `Display` has it, in one piece: every request's entry has one.
+            Self::Authority(Authority { host: Host::Name(name), port }) => {
+                [name.as_str(), ":", decimal(u64::from(*port), &mut [0; 20])].concat()
+            }
             Self::Authority(authority) => authority.to_string(),
             Self::Connection => "connection".to_owned(),
             Self::Log => "audit".to_owned(),
