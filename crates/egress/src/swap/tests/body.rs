@@ -70,7 +70,8 @@ enum Part {
 fn part() -> impl Strategy<Value = Part> {
     prop_oneof![
         4 => vec(select(&b"ak_lo{}&= "[..]), 0..30).prop_map(Part::Text),
-        1 => vec(any::<u8>(), 5000..9000).prop_map(Part::Text),
+        // Without quotes: a string within a string of JSON, which the model does not know, is escaped twice.
+        1 => vec(any::<u8>().prop_filter("a quote", |byte| *byte != b'"'), 5000..9000).prop_map(Part::Text),
         4 => Just(Part::Placeholder(0)),
         1 => Just(Part::Placeholder(2)),
         3 => (0_usize..3, 0_usize..31).prop_map(|(of, length)| Part::Beginning(of, length)),
