@@ -158,25 +158,29 @@ fn parse(text: &str) -> Result<CstRootNode, String> {
     if root.object_value().is_none() { Err("it holds no object".to_owned()) } else { Ok(root) }
 }
 
-/// The one member of this name, if there is one; nothing where there are several: of these Claude Code takes the last.
-fn only(object: &CstObject, name: &str) -> Option<Option<CstObjectProp>> {
+/// There are several members of one name, of which Claude Code takes the last.
+struct Several;
+
+/// The one member of this name, if there is one.
+fn only(object: &CstObject, name: &str) -> Result<Option<CstObjectProp>, Several> {
     let is_named = |member: &CstObjectProp| {
         let member = member.name().and_then(|name| name.decoded_value().ok());
         member.as_deref() == Some(name)
     };
     let mut named = object.properties().into_iter().filter(is_named);
     let only = named.next();
-    named.next().is_none().then_some(only)
+    if named.next().is_some() { Err(Several) } else { Ok(only) }
 }
 
 /// The list of what runs before tools, if there is one; why what is there is none.
 fn before_tools(root: &CstRootNode) -> Result<Option<CstArray>, &'static str> {
     let Some(whole) = root.object_value() else { return Ok(None) };
-    let Some(hooks) = only(&whole, HOOKS).ok_or("`hooks` stands there twice")? else {
+    let Some(hooks) = only(&whole, HOOKS).map_err(|Several| "`hooks` stands there twice")? else {
         return Ok(None);
     };
     let hooks = hooks.object_value().ok_or("`hooks` is no object")?;
-    let before_tools = only(&hooks, BEFORE_TOOLS).ok_or("`PreToolUse` stands there twice")?;
+    let before_tools =
+        only(&hooks, BEFORE_TOOLS).map_err(|Several| "`PreToolUse` stands there twice")?;
     let Some(before_tools) = before_tools else { return Ok(None) };
     before_tools.array_value().map(Some).ok_or("`PreToolUse` is no list")
 }
@@ -203,16 +207,16 @@ fn renew(before_tools: &CstArray, ours: &str) -> Option<Installed> {
 }
 
 fn is_for_all_tools(entry: &CstObject) -> bool {
-    if only(entry, HOOKS).is_none() {
+    if only(entry, HOOKS).is_err() {
         return false;
     }
     match (only(entry, "matcher"), text_of(entry, "matcher")) {
-        (Some(None), _) => true,
-        (Some(Some(_)), Some(text)) => ["", "*", ".*"].contains(&&*text),
-        (Some(Some(matcher)), None) => {
+        (Ok(None), _) => true,
+        (Ok(Some(_)), Some(text)) => ["", "*", ".*"].contains(&&*text),
+        (Ok(Some(matcher)), None) => {
             matcher.value().and_then(|value| value.as_null_keyword()).is_some()
         }
-        (None, _) => false,
+        (Err(Several), _) => false,
     }
 }
 
@@ -222,7 +226,7 @@ fn command_of(hook: &CstObject) -> Option<String> {
 }
 
 fn text_of(object: &CstObject, name: &str) -> Option<String> {
-    only(object, name)??.value()?.as_string_lit()?.decoded_value().ok()
+    only(object, name).ok()??.value()?.as_string_lit()?.decoded_value().ok()
 }
 
 /// What a command has to be that asks the guard and nothing else; nothing when it is none. With words of a person's own,
