@@ -357,15 +357,15 @@ fn prepared(folder: &Path, arguments: &[&str]) -> Result<Command> {
     let mut command = own::unfetching();
     command.args(["-c", "protocol.ext.allow=never"]);
     own::sets_aside(&mut command);
+    // A clone follows its own settings, which are looked at once there are any, and not those of what lies around it.
+    let is_judged = does != Does::Asks && verb != Some("clone");
+    let settings = is_judged.then(|| Settings::of(folder)).transpose()?.unwrap_or_default();
     // These are asked where the hooks are, and run none.
     if !matches!(verb, Some("config" | "rev-parse")) {
-        command.arg("-c").arg(format!("core.hooksPath={}", hooks(folder, verb)?));
+        command.arg("-c").arg(format!("core.hooksPath={}", hooks(folder, verb, &settings)?));
     }
     if does != Does::Asks {
-        // A clone follows its own settings, which are looked at once there are any, and not those of what lies around it.
-        if verb != Some("clone") {
-            Settings::of(folder)?.check(folder)?;
-        }
+        settings.check(folder)?;
         command.env_remove("GIT_OPTIONAL_LOCKS");
     }
     if does == Does::Talks {
@@ -401,13 +401,13 @@ fn prepared(folder: &Path, arguments: &[&str]) -> Result<Command> {
 }
 
 /// The folder of hooks: the person's own, before a commit or a push. Those of the repository are never run.
-fn hooks(folder: &Path, verb: Option<&str>) -> Result<String> {
+fn hooks(folder: &Path, verb: Option<&str>, settings: &Settings) -> Result<String> {
     let names: &[&str] = match verb {
         Some("commit") => &["commit-msg", "post-commit", "pre-commit", "prepare-commit-msg"],
         Some("push") => &["pre-push"],
         _ => return Ok(NO_HOOKS.to_owned()),
     };
-    if let Some(theirs) = Settings::of(folder)?.hooks() {
+    if let Some(theirs) = settings.hooks() {
         return Ok(theirs.to_owned());
     }
     own::check_hooks(folder, names)?;
@@ -416,7 +416,7 @@ fn hooks(folder: &Path, verb: Option<&str>) -> Result<String> {
 
 /// Refuses a repository that has hooks of its own for a push.
 pub(crate) fn check_pushes(folder: &Path) -> Result<()> {
-    hooks(folder, Some("push")).map(drop)
+    hooks(folder, Some("push"), &Settings::of(folder)?).map(drop)
 }
 
 /// Whether a push goes to a folder of this machine. The repository there is looked at as well.
