@@ -47,10 +47,15 @@ pub struct DotenvText {
     strange: Vec<usize>,
 }
 
+/// Whether a file says that it is in UTF-16.
+pub fn is_utf16(bytes: &[u8]) -> bool {
+    UTF16_MARKS.iter().any(|mark| bytes.starts_with(mark))
+}
+
 impl DotenvText {
     /// The text in these bytes; `None` where they say that they are UTF-16.
     pub fn of(bytes: &[u8]) -> Option<Self> {
-        if UTF16_MARKS.iter().any(|mark| bytes.starts_with(mark)) {
+        if is_utf16(bytes) {
             return None;
         }
         // As long as it will be, so that growing leaves no copies behind.

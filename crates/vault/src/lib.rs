@@ -47,7 +47,7 @@ pub use crate::{
         Catalog, CatalogEntry, CatalogError, CatalogFault, EgressPolicy, MAX_CATALOG_BYTES,
         MountedRef, Preset, PresetError, PresetInfo, parse_catalog,
     },
-    dotenv::{Assignment, Dotenv, DotenvText, read as read_dotenv},
+    dotenv::{Assignment, Dotenv, DotenvText, is_utf16, read as read_dotenv},
     envelope::{
         EnvelopeKind, Factor, KdfCost, Keyfile, MIN_PASSPHRASE_CHARS, MachineBinding, Passphrase,
         RecoveryPhrase, TotpGate, TotpSecret,

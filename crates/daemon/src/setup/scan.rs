@@ -10,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use keyless_vault::{DotenvText, PlainFile, Weakness, read_dotenv};
+use keyless_vault::{DotenvText, PlainFile, Weakness, is_utf16, read_dotenv};
 use zeroize::Zeroizing;
 
 use super::{
@@ -192,7 +192,7 @@ fn is_typed(value: &str) -> bool {
 /// A file's text, with substitutes for what is no UTF-8; [`io::ErrorKind::InvalidData`] where it says that it is UTF-16.
 pub(super) fn text_of(file: &Path) -> io::Result<Zeroizing<String>> {
     let mut bytes = PlainFile::open_unlinked(file)?.bytes(MAX_FILE)?;
-    if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
+    if is_utf16(&bytes) {
         return Err(io::ErrorKind::InvalidData.into());
     }
     Ok(Zeroizing::new(match String::from_utf8(mem::take(&mut *bytes)) {
